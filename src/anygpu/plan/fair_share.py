@@ -25,9 +25,7 @@ class FairShareRules:
     bands_gpu_s: tuple[float, ...] = BANDS_GPU_S
     min_run_s: float = MIN_RUN_S
     starvation_s: float = STARVATION_S
-    blocking_wait_s: float = (
-        STARVATION_S  # a job that waited longer and does not fit blocks the jobs behind it
-    )
+    blocking_wait_s: float = STARVATION_S  # a job that waited longer and does not fit blocks later jobs
 
 
 DEFAULT_RULES = FairShareRules()
@@ -51,10 +49,10 @@ class PoolJob:
     gpus: int
     submitted_s: float
     priority: int = 0  # higher goes first
-    attained_gpu_s: float = 0.0  # over all its attempts
+    attained_gpu_s: float = 0.0  # over all attempts of the job
     checkpoints: bool = False  # only jobs with checkpoints are preempted
     running_since_s: float | None = None
-    waiting_since_s: float | None = None  # when it last stopped running; None: since it was submitted
+    waiting_since_s: float | None = None  # when the job last stopped running; None if it never ran
 
     @property
     def running(self) -> bool:
@@ -172,7 +170,7 @@ class _Pool:
             if job.gpus <= self.free:
                 self.take(job)
             elif job.wait_s(now_s) >= self.rules.blocking_wait_s and job.gpus <= self.gpus:
-                blocked = True  # start nothing behind it, so that GPUs accumulate until it fits
+                blocked = True  # start no later job, so that GPUs accumulate until this one fits
 
     def _is_entitled(self, job: PoolJob, borrowing: bool) -> bool:
         tenant = self.tenants.get(job.tenant, PoolTenant())

@@ -7,7 +7,7 @@ from anygpu.plan.predict.step_time import Effort, reference_gpu
 
 T = TypeVar("T")
 
-SURE = 0.95  # written out, or given on the command line
+SURE = 0.95  # explicit in the code or on the command line
 LIKELY = 0.8  # a default that nothing overrides
 GUESS = 0.5  # a framework's own default, or the name of a variable
 VAGUE = 0.25  # nothing better is known
@@ -78,16 +78,17 @@ class Analysis:
     dataset: CodeFinding[str] | None = None
     dataset_gb: CodeFinding[float] | None = None
     samples: CodeFinding[int] | None = None
-    environment: CodeFinding[str] | None = None  # learns by acting in it
+    environment: CodeFinding[str] | None = None  # environment of reinforcement learning
     multi_gpu: CodeFinding[str] | None = None
     gpus: CodeFinding[int] | None = None
-    split_across_gpus: CodeFinding[str] | None = None  # batch, accumulation: what its processes share out
+    # Batch or accumulation: what is divided between processes.
+    split_across_gpus: CodeFinding[str] | None = None
     checkpointing: CodeFinding[bool] | None = None
     checkpoint_every: CodeFinding[str] | None = None
     checkpoint_paths: tuple[CodeFinding[str], ...] = ()
     resuming: CodeFinding[bool] | None = None
     needs_gpu: CodeFinding[bool] | None = None
-    requirements: tuple[str, ...] = ()  # lines of the file the job installs from
+    requirements: tuple[str, ...] = ()  # lines of the job's requirements file
     lints: tuple[Lint, ...] = ()
     problems: tuple[ReadProblem, ...] = ()
     characteristics: "WorkloadCharacteristics | None" = None
@@ -97,7 +98,7 @@ class Analysis:
 class WorkloadCharacteristics:
     """Properties of the workload that the planner needs, each with its evidence."""
 
-    duration_hours: CodeFinding[float]  # on `gpus` of the reference
+    duration_hours: CodeFinding[float]  # on `gpus` reference GPUs
     duration_range_hours: tuple[float, float]
     gpu_memory_gb: CodeFinding[float]
     gpu_memory_range_gb: tuple[float, float]

@@ -19,7 +19,7 @@ READABLE_SUFFIXES = (
     ".json",
     ".toml",
     "requirements.txt",
-)  # what may say something of the work
+)  # files that may contain code or configuration
 MAX_LINES = 1000
 MAX_FILES, MAX_BYTES = 200, 2 * 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 analysis = analyse(source, name="train.py", args=("--epochs", "3"), files={"config.yaml": text})
 analysis.batch_size        # Found(value=64, file="train.py", line=12, confidence=0.95, ...)
-analysis.lints             # what will cost money or lose work
+analysis.lints             # code that wastes money or can lose work
 analysis.characteristics   # duration, GPU memory, interruptible, ...
 summary(analysis)          # rows for a table
 """
@@ -32,7 +32,7 @@ from anygpu.plan.analyse.workload import characteristics
 
 OTHER_FILES = 12
 OTHER_CHARS = 150_000
-LESS_SURE = 0.6  # what is read from a broken or shortened file
+LESS_SURE = 0.6  # factor on the confidence of findings in a broken or truncated file
 
 
 def analyse(

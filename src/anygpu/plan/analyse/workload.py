@@ -173,7 +173,7 @@ def _shards(analysis: Analysis) -> int:
 HOUR_S = 3600.0
 UNKNOWN_HOURS = 2.0
 BLIND_FACTOR = 10.0
-WIDE_RATIO = 5.0  # an interval of more than this factor is no ground to refuse a place
+WIDE_RATIO = 5.0  # above this ratio of high end to expected value, the confidence is VAGUE
 REFERENCE_DOLLARS_PER_HOUR = 2.0
 _ZERO: CodeFinding[Any] = CodeFinding(value=0, confidence=VAGUE, because="not found")
 

@@ -36,7 +36,7 @@ class CatalogOffer:
     interruptible: bool
     price_microusd_per_hour: int
     list_microusd_per_hour: int
-    credit_microusd: int  # what is left to spend at this provider before it costs money
+    credit_microusd: int  # remaining credit with this provider
     billing: Billing
     setup_s: float
     egress_microusd_per_gib: int | None
@@ -230,7 +230,7 @@ class Catalog:
         return iter(results)
 
     def cheapest_per_shape(self, rows: Sequence[int]) -> list[int]:
-        # Filled from the dear end, so that the cheapest of a shape is what stays.
+        # Filled from the most expensive, so that the cheapest row of a shape remains.
         backwards = rows[::-1]
         first = dict(zip(map(self._shape_index.__getitem__, backwards), backwards, strict=True))
         return sorted(first.values())

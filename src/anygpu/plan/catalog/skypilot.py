@@ -27,7 +27,7 @@ from anygpu.plan.catalog.terms import terms
 from anygpu.plan.hardware import gpus
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
-# Google's machines by the GPU they hold; `{}` is the number of GPUs.
+# Google's machine types by GPU model; `{}` is the number of GPUs.
 GCP_HOSTS = {
     "A100": ("a2-highgpu-{}g",),
     "A100-80GB": ("a2-ultragpu-{}g",),
@@ -97,7 +97,7 @@ def _parse_row(cells: Mapping[str, str]) -> SkyPilotRow:
     return SkyPilotRow(
         name=cells["InstanceType"].strip(),
         gpu=cells["AcceleratorName"].strip(),
-        # A part of a GPU is no mistake of the list; it is left out later.
+        # A fraction of a GPU is no error in the list; such lines are skipped later.
         count=_whole(parse_number(cells, "AcceleratorCount", most=1_000_000, empty=0)),
         cpus=parse_number(cells, "vCPUs", most=65536, empty=0),
         memory_gib=parse_number(cells, "MemoryGiB", most=1_000_000, empty=0),
@@ -166,7 +166,7 @@ def _machines(each: SkyPilotRow, hosts: Mapping[tuple[str, str], SkyPilotRow]) -
         return [each]
     names = MULTI_GPU_HOSTS.get((each.gpu, each.count)) or GCP_HOSTS.get(each.gpu, ())
     if each.count > 1 and names[:1] == ("n1-standard-8",):
-        return []  # several of these need a larger host than this one
+        return []  # several of these GPUs need a larger host
     found = [hosts.get((name.format(each.count), each.region)) for name in names]
     return [_combine(each, host) for host in found if host is not None]
 
@@ -196,6 +196,6 @@ def _rows(each: SkyPilotRow, cloud: str, source: str, recorded: str) -> Iterable
     shape = (cloud, each.name, kind, each.count, each.cpus, each.memory_gib, each.region)
     if on_demand:
         yield PriceRow(*shape, False, on_demand, source, recorded)
-    # A spot price that saves nothing is a missing one.
+    # A spot price that is not below the on-demand price means that there is no spot.
     if spot and terms()[cloud].spot and (not on_demand or spot < on_demand):
         yield PriceRow(*shape, True, spot, source, recorded)

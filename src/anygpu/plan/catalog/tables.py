@@ -41,7 +41,7 @@ class PriceRow(NamedTuple):
     memory_gib: float
     region: str
     spot: bool
-    price_microusd: int | None  # per hour; None in the organisation's own edits: not for us
+    price_microusd: int | None  # per hour; None in an edit that removes the offer
     source: str
     recorded: str  # the day the price was read, YYYY-MM-DD
 
@@ -102,7 +102,7 @@ def parse_csv(lines: Iterable[str]) -> tuple[list[str], Iterator[tuple[int, list
 
     Lines that begin with # are comments.
     """
-    # A comment becomes an empty line, so that the numbers of the lines after it stay true.
+    # A comment becomes an empty line, so that later line numbers stay correct.
     reader = csv.reader("\n" if line.startswith("#") else line for line in lines)
     columns = next((cells for cells in reader if cells), [])
     return columns, ((reader.line_num, cells) for cells in reader if cells)

@@ -21,7 +21,7 @@ class CloudTerms:
     setup_s: float
     egress_microusd_per_gib: int | None
     max_run_s: float | None
-    dedicated: bool  # the operating system and the GPU are the job's alone
+    dedicated: bool  # the job does not share the operating system or the GPU
     spot: bool
     priced: str  # list | same:<cloud> | own
     source: str

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 TABLE = Path(__file__).with_name("gpus.csv")
-# What a bare family name means where a cloud says no more.
+# The model that clouds mean by a family name alone.
 DEFAULT_KINDS = {"A100": "A100-40GB", "V100": "V100-16GB", "H100": "H100-SXM", "RTXPRO6000": "RTXPRO6000"}
-# Left after the spelling is reduced to letters and digits: words that do not tell kinds apart.
+# Parts of a name that do not distinguish models.
 NOISE = re.compile(r"NVIDIA|GEFORCE|TESLA|AMD|INSTINCT|RADEON|TENSORCORE|GPU|GENERATION|BLACKWELL|HBM\dE?")
 ALIASES = {
     "RTX6000": "QuadroRTX6000",
@@ -93,7 +93,7 @@ class GpuSpec:
     bf16_tflops: float
     fp8_tflops: float
     architecture: str
-    capability: str  # CUDA's (`8.0`), or AMD's target (`gfx942`)
+    capability: str  # CUDA compute capability (`8.0`) or AMD target (`gfx942`)
     year: int
     source: str
 

@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 ModelKind = Literal["conv", "vit", "yolo", "detector", "encoder", "decoder", "gated", "diffusion"]
 MILLION = 1_000_000
-MAX_NAME_LENGTH = 300  # what is longer is no name, and slow to compare
+MAX_NAME_LENGTH = 300  # a longer text is no name, and slow to compare
 
 _PREFIXES = (
     "tf",
@@ -61,13 +61,13 @@ class ModelShape:
     kind: ModelKind
     parameters: int
     activations: float = 0.0  # millions, of one image at `size`
-    gmacs: float = 0.0  # of one image at `size`; 0: nobody has counted
+    gmacs: float = 0.0  # of one image at `size`; 0 if unknown
     size: int = 224
     layers: int = 0
     hidden: int = 0
     heads: int = 0
     inner: int = 0
-    vocab: int = 0  # for images: the patch
+    vocab: int = 0  # for image models: the patch size
 
 
 def find_model(name: str) -> ModelShape | None:
@@ -94,7 +94,8 @@ def parameters_in_name(name: str) -> int | None:
 
 
 def _spellings(name: str) -> list[str]:
-    bare = re.sub(r"\.(?=[a-z])\w+$", "", name.rpartition("/")[2].lower())  # timm's tags, file endings
+    # Without timm's tags and file extensions.
+    bare = re.sub(r"\.(?=[a-z])\w+$", "", name.rpartition("/")[2].lower())
     key = re.sub(r"[^a-z0-9.]", "", bare).strip(".")
     names = [key]
     names += [key.removeprefix(prefix) for prefix in _PREFIXES if key.startswith(prefix)]

@@ -14,8 +14,9 @@ from anygpu.plan.hardware.gpus import GpuSpec
 
 TorchVersion = tuple[int, int]
 NEWEST_TORCH: TorchVersion = (2, 13)
-LAST_VERSIONS: dict[int, TorchVersion] = {0: (0, 4), 1: (1, 13)}  # a major version that is over
-# From this version on, default wheels serve capabilities from the first to the second.
+# Last minor version of each finished major version.
+LAST_VERSIONS: dict[int, TorchVersion] = {0: (0, 4), 1: (1, 13)}
+# From this version on, default wheels support compute capabilities from the first to the second value.
 DEFAULT_CAPABILITIES: tuple[tuple[TorchVersion, float, float], ...] = (
     ((2, 11), 7.5, 12.1),
     ((2, 8), 7.0, 12.1),
@@ -32,7 +33,8 @@ BUILD_CAPABILITIES = {
     "cu130": (7.5, 12.1),
     "cu132": (7.5, 12.1),
 }
-BUILD_SINCE = {"cu128": (2, 8), "cu129": (2, 8)}  # older versions of these are as the default of this one
+# For older versions of a build, the default of this version applies.
+BUILD_SINCE = {"cu128": (2, 8), "cu129": (2, 8)}
 _TORCH = re.compile(r"\s*torch(?![\w.-])\s*(\[[^]]*\])?(?P<rest>[^;#]*)", re.IGNORECASE)
 _PIN = re.compile(
     r"(?P<how>===?|~=|<=?)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?(?P<any>\.\*)?"

@@ -39,7 +39,7 @@ class DurationPrediction:
     """The predicted duration of training without interruptions, and the source of the prediction."""
 
     training_s: Span
-    basis: str  # said (by the job) | history | code | nothing
+    basis: str  # said (stated by the job) | history | code | nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,15 +16,15 @@ DOUBTFUL_SCORE = 1e30  # behind every offer whose prediction is certain
 class JobConstraints:
     """Constraints on a job's next start beyond its spec, such as a preferred backend or cooldowns."""
 
-    resumable: bool = False  # it has a checkpoint to resume from
+    resumable: bool = False  # the job has a checkpoint to resume from
     budget_left_microusd: int | None = None
     min_run_s: int = 0  # the budget must pay for at least this time
-    preferred_backend: str = ""  # it was told to move there
-    preferred_offer: OfferKey | None = None  # it was told to move to exactly this offer
-    paid_wait_reason: str = ""  # why it may take no paid offer now
-    own_wait_reason: str = ""  # why it may take no slot of an own machine now
-    avoided: frozenset[OfferKey] = frozenset()  # interrupted a machine recently: other offers first
-    cooldowns: tuple[tuple[OfferKey, str], ...] = ()  # refused a launch recently, with the reason
+    preferred_backend: str = ""  # the job should move to this backend
+    preferred_offer: OfferKey | None = None  # the job should move to exactly this offer
+    paid_wait_reason: str = ""  # why the job may take no paid offer now
+    own_wait_reason: str = ""  # why the job may take no slot of an own machine now
+    avoided: frozenset[OfferKey] = frozenset()  # offers that interrupted a machine recently: used last
+    cooldowns: tuple[tuple[OfferKey, str], ...] = ()  # offers that refused a launch recently, with the reason
 
 
 NO_CONSTRAINTS = JobConstraints()
@@ -37,10 +37,10 @@ class FitResult:
     candidate: Candidate
     preference: int  # position in the job's fallbacks
     score: float  # lower is better
-    rejection: str = ""  # never fits
-    wait_reason: str = ""  # fits, but not now
-    full: bool = False  # it waits for a free slot
-    unaffordable: bool = False  # only the budget is too small
+    rejection: str = ""  # why the candidate never fits
+    wait_reason: str = ""  # why the candidate fits, but not now
+    full: bool = False  # the job waits for a free slot
+    unaffordable: bool = False  # the candidate fits, but the budget is too small
     avoided: bool = False
 
     @property

@@ -14,9 +14,9 @@ from anygpu.plan.hardware.models import ModelShape
 
 DetectionHead = Literal["two-stage", "one-stage", "segment"]
 
-BATCH_NORM_COPIES = 2.3  # the convolution's output, the activation's, and the sums of the shortcuts
+BATCH_NORM_COPIES = 2.3  # outputs of convolution and activation, and sums of the shortcuts
 FROZEN_NORM_COPIES = 1.25
-SILU_COPIES = 3.5  # an activation that cannot work in place keeps its input too; concatenations copy
+SILU_COPIES = 3.5  # activations that are not in place also keep their input
 RESNET_BLOCKS = {
     18: (2, 2, 2, 2),
     34: (3, 4, 6, 3),
@@ -159,7 +159,7 @@ RESERVED_SHARE = 0.06  # of the activations: blocks the allocator keeps but cann
 
 Precision = Literal["fp32", "fp16", "bf16", "fp8"]
 
-_OPTIMISER_BYTES = (  # per trained parameter in 32 bits; the first name that begins so
+_OPTIMISER_BYTES = (  # per trained parameter in 32 bits; the first matching prefix counts
     ("adamw_8bit", 2.2),
     ("adamw_bnb", 2.2),
     ("paged_adamw_8bit", 2.2),

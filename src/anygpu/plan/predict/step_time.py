@@ -90,7 +90,7 @@ def _with_uncertainty(step_s: float, gpu: GpuSpec) -> StepDuration:
     return StepDuration(step_s=step_s, low_s=step_s / factor, high_s=step_s * factor)
 
 
-# What several GPUs share: the number of batches, each batch, or nothing because each GPU does every step.
+# What is divided between GPUs: the number of batches, each batch, or nothing (each GPU does every step).
 WorkSharing = Literal["batches", "batch", "nothing"]
 REFERENCE_GPU = "A100-40GB"
 UNKNOWN_MACHINE_FACTOR = 3.0
@@ -228,7 +228,8 @@ def _vision_transformer(shape: ModelShape, training: TrainingSetup) -> SampleCos
 def _transformer(shape: ModelShape, tokens: int, *, body: float, head: float) -> SampleCost:
     scores = shape.layers * 2 * tokens * shape.hidden
     wide = 2 if shape.kind == "gated" else 1
-    outputs = shape.layers * (6 * shape.hidden + wide * shape.inner)  # scores of pairs are fused away today
+    # Attention scores are not stored with fused attention.
+    outputs = shape.layers * (6 * shape.hidden + wide * shape.inner)
     return SampleCost(
         gmacs=(body + scores + head) * tokens / 1e9,
         mega_activations=outputs * tokens / MILLION,

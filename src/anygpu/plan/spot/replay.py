@@ -28,7 +28,7 @@ from anygpu.plan.spot.policy import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOutcome:
-    """Cost and end of a replayed job."""
+    """The cost and end of a replayed job."""
 
     cost_usd: float
     finished_s: float
@@ -38,7 +38,7 @@ class ReplayOutcome:
 
 @dataclass(slots=True)
 class _Run:
-    """State of a job during a replay."""
+    """The state of a job during a replay."""
 
     job: SpotJob
     work_left_s: float
@@ -183,7 +183,7 @@ def _window(chosen: Sequence[SpotTrace], length_s: float, rng: random.Random) ->
     return TraceWindow(tick_s, {trace.zone: trace.available[start : start + ticks] for trace in chosen})
 
 
-# Mean ticks with spot and without, of the moods a zone of each kind has.
+# For each kind of zone: mean ticks with and without spot in each of its regimes.
 SYNTHETIC_ZONES: dict[str, tuple[tuple[float, float], ...]] = {
     "scarce": ((2, 40), (12, 60)),
     "flapping": ((1.5, 2), (3, 1.5), (1.2, 4)),

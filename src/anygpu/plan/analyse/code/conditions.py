@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-MAX_CONDITIONS = 12  # conditions that are looked at: a generated chain of elifs has thousands
+MAX_CONDITIONS = 12  # limit, since a generated chain of elifs can have thousands
 MAX_DEPTH = 20
 
-# The same code runs on every machine and in every process: what these are is not known beforehand.
+# Names whose values depend on the machine or process, so they are not known beforehand.
 _MACHINE_WORDS = re.compile(r"rank|gpu|cuda|world|distributed|device|master|platform")
 _UNKNOWN = object()
 

@@ -19,15 +19,15 @@ from anygpu.plan.analyse.code.syntax import SyntaxFacts
 from anygpu.plan.analyse.findings import ReadProblem
 
 MAX_CHARS = 200_000
-MAX_SLOW_CHARS = 60_000  # of kinds whose readers are slow
-MAX_DOTS = 50  # in a line of TOML: a key of thousands of parts takes its reader minutes
+MAX_SLOW_CHARS = 60_000  # for formats whose parsers are slow
+MAX_DOTS = 50  # in a line of TOML: a key with thousands of parts takes minutes to parse
 MAX_TOTAL_CHARS = 300_000
 MAX_DEPTH = 8
-MAX_NODES = 4000  # a few lines of YAML can name each other a billion times
+MAX_NODES = 4000  # a few lines of YAML can expand to a billion values through aliases
 _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _DEFAULT = re.compile(r"(?m)^[ \t]*-[ \t]*(?:override[ \t]+)?/?([\w/]+):[ \t]*([\w.-]+)[ \t]*(?:#.*)?$")
 _KEY = re.compile(r"\s*[\"']?([^\s\"':=]+)[\"']?\s*[:=]")
-# What the readers raise for values that are not what their tag or place says.
+# Exceptions of the parsers for invalid files.
 _UNREADABLE = (
     ValueError,
     ArithmeticError,

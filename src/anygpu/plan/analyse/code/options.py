@@ -87,7 +87,7 @@ def collect_settings(
         path = normalise_name(leaf.path)
         builds_on = path in settings.configs and settings.configs[path].file != leaf.file
         if builds_on and leaf.file.endswith(".py"):
-            continue  # what a base says is overruled
+            continue  # a value from a base file is overridden
         settings.configs[path] = told
         settings.configs.setdefault(path.rpartition(".")[2], told)
     aside = preset_entries(facts)

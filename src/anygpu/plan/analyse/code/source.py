@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from anygpu.plan.analyse.code.conditions import is_plausible
 from anygpu.plan.analyse.findings import ReadProblem
 
-WHOLE_CHARS = 160_000  # above this only the telling parts are parsed, so that 2 MB stay under a second
+WHOLE_CHARS = 160_000  # of larger files only relevant parts are parsed: 2 MB in under a second
 PART_CHARS = 100_000
 MAX_BLOCK_CHARS = 40_000
 MAX_LINE_CHARS = 20_000
@@ -30,16 +30,17 @@ _RELEVANT = re.compile(
     re.IGNORECASE,
 )
 _CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
-# Lines are a stranger's: where one part of a pattern ends, the next cannot match the same characters.
+# The input is untrusted: adjacent parts of a pattern match different characters, to avoid backtracking.
 _PRINT = re.compile(r"^(\s*)print\s+(?![=(\s])(?:>>\s*[\w.]+\s*,\s*)?(.*?),?$")
 _PRINT_BARE = re.compile(r"^(\s*)print\s*$")
 _EXCEPT = re.compile(r"^(\s*)except\s+([\w.]+|\([\w., ]*\))\s*,\s*(\w+)\s*:")
 _RAISE = re.compile(r"^(\s*)raise\s+([\w.]+)\s*,\s*(.+)$")
 _EXEC = re.compile(r"^(\s*)exec\s+(?!\()(.+)$")
-_NO_STATEMENT = " \t#)]}0123456789-,\"'"  # a long table is one block
+_NO_STATEMENT = " \t#)]}0123456789-,\"'"  # lines that start so continue a block
 _OPENS = re.compile(r"\s*(?:for|while|if|elif|else|with|def|class|try|except|finally)\b")
 _MAGIC = re.compile(r"^(\s*)[%!?](?!=)")
-_OTHER_LANGUAGE = re.compile(r"\s*%%(?!time|capture|prun|python)")  # a cell of bash, of html, of a file
+# A notebook cell in bash or HTML, or one that writes a file.
+_OTHER_LANGUAGE = re.compile(r"\s*%%(?!time|capture|prun|python)")
 
 
 @dataclass(frozen=True, slots=True)

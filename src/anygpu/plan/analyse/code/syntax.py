@@ -36,7 +36,7 @@ class CodeContext:
     guards: tuple[ast.expr, ...] = ()  # conditions of the ifs inside the innermost loop
     function: str = ""
     owner: str = ""  # the class
-    repeats: tuple[ast.expr, ...] = ()  # what comprehensions iterate over
+    repeats: tuple[ast.expr, ...] = ()  # iterables of the comprehensions around
     branches: tuple[ast.expr, ...] = ()  # conditions of every if around, negated for its else
 
 
@@ -45,7 +45,7 @@ class CallSite:
     """A call in the code. Import aliases in its name are resolved, such as "torch.utils.data.DataLoader"."""
 
     name: str
-    short_name: str  # of the name's parts
+    short_name: str  # last part of the name
     node: ast.Call
     context: CodeContext
 
@@ -110,7 +110,8 @@ class SyntaxFacts:
         default_factory=dict
     )
     function_files: list[tuple[str, str]] = field(default_factory=list)  # functions: name, file
-    made_by: dict[str, str] = field(default_factory=dict)  # variable -> what was called to make it
+    # Variable -> name of the call that created its value.
+    made_by: dict[str, str] = field(default_factory=dict)
     function_depths: dict[str, int] = field(default_factory=dict)  # function -> loops around its calls
 
     def bind(self, name: str, binding: "NameBinding") -> None:

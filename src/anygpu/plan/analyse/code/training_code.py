@@ -12,7 +12,7 @@ from anygpu.plan.analyse.code.syntax import CallSite, SyntaxFacts
 from anygpu.plan.analyse.code.values import ScriptSettings, Value
 from anygpu.plan.analyse.findings import GUESS, SURE, CodeFinding
 
-# Package -> the name people know it by. What only loads or prints (numpy, pandas) is no framework.
+# Package -> common name of the framework. Packages without training (numpy, pandas) are not listed.
 PACKAGES = {
     "torch": "pytorch",
     "pytorch_lightning": "lightning",
@@ -83,7 +83,7 @@ KNOWN_PACKAGES = frozenset(PACKAGES) | frozenset(_HELPER_PACKAGES.split())
 
 T = TypeVar("T")
 
-MAX_COUNT = 1e15  # who writes more means: until it is stopped
+MAX_COUNT = 1e15  # larger numbers mean: until stopped
 
 _HF_ARGUMENTS = ("TrainingArguments", "TrainingArgs")
 _HF_CONFIGS = ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "RewardConfig", "PPOConfig", "KTOConfig")

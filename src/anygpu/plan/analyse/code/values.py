@@ -50,12 +50,12 @@ class ScriptSettings:
     configs: dict[str, Value] = field(default_factory=dict)
     option_defaults: dict[str, Value] = field(default_factory=dict)
     short_options: dict[str, str] = field(default_factory=dict)
-    positionals: list[str] = field(default_factory=list)  # options without dashes, in their order
+    positionals: list[str] = field(default_factory=list)  # positional options, in order
     flags: set[str] = field(default_factory=set)  # options that take no value
     without_default: set[str] = field(default_factory=set)  # options without a default
     option_names: list[set[str]] = field(default_factory=list)  # the names of one option
-    evaluated: dict[int, Value | None] = field(default_factory=dict)  # by syntax node: each is read once
-    option_values: dict[str, object] = field(default_factory=dict)  # options by name: each is looked up once
+    evaluated: dict[int, Value | None] = field(default_factory=dict)  # cache, by id of the syntax node
+    option_values: dict[str, object] = field(default_factory=dict)  # cache, by option name
 
     def find(self, *names: str) -> Value | None:
         """Return the value of the first of `names` that has one; None if none has."""
@@ -106,7 +106,7 @@ class ScriptSettings:
         if node is None or reader is None:
             return None
         if id(node) not in self.evaluated:
-            self.evaluated[id(node)] = None  # a name that stands for itself is unknown
+            self.evaluated[id(node)] = None  # a name defined by itself is unknown
             self.evaluated[id(node)] = reader(self, node, depth + 1)
         return self.evaluated[id(node)]
 

@@ -119,7 +119,7 @@ def _yolo_batch(code: Code) -> CodeFinding[int] | None:
 
 def _loader_batch(code: Code) -> CodeFinding[int] | None:
     """Return the batch size of the training data loader, not of the one for validation or test."""
-    bindings = reversed(code.facts.bindings.items())  # the first name of each is kept
+    bindings = reversed(code.facts.bindings.items())  # reversed, so that the first name of a node wins
     targets = {id(b.node): name for name, bound in bindings for b in bound}
     ranked = sorted(_loaders(code), key=lambda call: _not_training(targets.get(id(call.node), ""), call))
     for call in ranked:

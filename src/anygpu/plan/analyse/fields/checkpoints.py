@@ -23,7 +23,8 @@ _SAVES = (
     "async_save",
     "save_accelerator_state",
 )
-_SAVE_HELPERS = re.compile(r"save_(on_master|ckpt|snapshot|\w*checkpoint)$")  # a helper of the code's own
+# Names of helper functions in the code.
+_SAVE_HELPERS = re.compile(r"save_(on_master|ckpt|snapshot|\w*checkpoint)$")
 _NOT_SAVES = ("np.save", "numpy.save", "json.dump", "yaml.dump", "plt", "image", "fig", "Image", "toml.dump")
 _CALLBACKS = (
     "ModelCheckpoint",

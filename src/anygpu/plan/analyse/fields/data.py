@@ -1,5 +1,4 @@
-"""Find the data set, its size, the number of data loader workers, and paths that exist on one machine only.
-"""
+"""Find the data set, its size, the number of data loader workers, and machine-specific paths."""
 
 import ast
 import re

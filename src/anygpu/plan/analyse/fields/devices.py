@@ -214,7 +214,7 @@ def _requests_cpu(code: Code) -> CodeFinding[bool] | None:
             )
     for call in code.facts.calls:
         node = call.argument("device")
-        chosen = isinstance(node, ast.IfExp)  # 'cpu' if ... else ...: may be either
+        chosen = isinstance(node, ast.IfExp)  # `'cpu' if ... else ...` may be either
         setting = code.settings.evaluate_text(node) if call.short_name[:1].isupper() and not chosen else None
         if setting is not None and setting.value == "cpu":
             return CodeFinding(
@@ -231,7 +231,7 @@ def _requests_cpu(code: Code) -> CodeFinding[bool] | None:
 def _requests_gpu(code: Code) -> CodeFinding[bool] | None:
     for call in code.facts.calls:
         if call.short_name == "cuda" and not call.name.startswith("torch.cuda"):
-            asks = code.facts.first_call("is_available") is not None  # and may do without
+            asks = code.facts.first_call("is_available") is not None  # the code may also run without a GPU
             sure = LIKELY if asks else SURE
             return CodeFinding(
                 value=True, file=call.file, line=call.line, confidence=sure, because="calls .cuda()"

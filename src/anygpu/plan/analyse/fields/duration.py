@@ -327,7 +327,7 @@ def _named_steps(code: Code) -> CodeFinding[int] | None:
 def _step_names(code: Code) -> tuple[str, ...]:
     """Return the names of settings for steps.
 
-    None for scikit-learn, whose `max_iter` and `n_iter` mean something else.
+    The result is empty for scikit-learn, whose `max_iter` means something else.
     """
     if code.imports("sklearn") and not code.imports("torch", "tensorflow", "jax"):
         return ()

@@ -71,7 +71,7 @@ def _keras(chain: "KerasBuilder", code: Code) -> WeightCount | None:
         return None
     models.sort(
         key=lambda c: c.short_name != "Model"
-    )  # beside a Model, a Sequential is a part of it or only augments
+    )  # if there is a Model, a Sequential is part of that model or only augments data
     name = models[0].context.function
     if not name:
         body = [s for s in code.facts.sources[0].tree.body if not isinstance(s, ast.For | ast.While)]
@@ -126,7 +126,7 @@ class KerasBuilder(NetworkBuilder):
             tensor = self.value(node.args[0], scope) if node.args else UNKNOWN
             return self._call_layer(callee, tensor)
         if isinstance(node.func, ast.Call) and self._name(node.func.func, scope) in self.code.facts.classes:
-            self.unsized += 1  # a layer of the code's own that does not say what it does
+            self.unsized += 1  # a custom layer whose weights are unknown
         if name == "add" and isinstance(node.func, ast.Attribute) and node.args:
             return self._add_layer(
                 evaluate.scope_value(node.func.value, scope), self.value(node.args[0], scope)

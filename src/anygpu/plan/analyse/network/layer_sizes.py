@@ -8,7 +8,7 @@ from typing import Protocol
 from anygpu.plan.analyse.code.syntax import CallSite
 from anygpu.plan.analyse.code.training_code import Code
 
-MAX_WEIGHTS = 5 * 10**12  # weights: nobody has trained more
+MAX_WEIGHTS = 5 * 10**12  # more than any trained model
 
 
 class LayerArguments(Protocol):
@@ -137,7 +137,7 @@ LAYER_SIZES: dict[str, Callable[[LayerArguments], int]] = {
     "GATv2Conv": graph(2),
     "GraphConv": graph(2),
 }
-# Too small to matter when their width is not known.
+# Layers with so few weights that an unknown width does not matter.
 NORM_SIZES: dict[str, Callable[[LayerArguments], int]] = {
     "LayerNorm": norm,
     "BatchNorm1d": norm,

@@ -112,7 +112,7 @@ def _loaded_by(code: Code, call: CallSite) -> CodeFinding[str] | None:
     if call.short_name not in ("from_pretrained", "from_config") or _NOT_MODELS.search(call.base):
         return None
     if call.context.function == "from_pretrained" and call.context.owner:
-        return None  # how a class of the code's own would load another's weights
+        return None  # a classmethod that loads weights of another model
     setting = code.settings.evaluate_text(
         call.argument("pretrained_model_name_or_path", "model_name", position=0)
     )

@@ -22,7 +22,7 @@ from anygpu.plan.hardware import models
 
 MAX_STEPS = 20_000
 MAX_DEPTH = 30
-MAX_UNSIZED_SHARE = 0.34  # of the layers may have a size that only the running code knows
+MAX_UNSIZED_SHARE = 0.34  # maximum share of layers with unknown size
 _REPEATS = ("TransformerEncoder", "TransformerDecoder", "clones", "get_clones", "_get_clones")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -83,11 +83,11 @@ class NetworkBuilder:
         self.code = code
         self.own = own
         self.weights = self.sized = self.unsized = 0
-        self.missing = False  # a published network of which not even the name is known
+        self.missing = False  # whether a published network with an unknown name was found
         self.whole_name = ""
         self._steps = self._depth = 0
         self._at: tuple[str, int] = ("", 0)
-        self._attributes: dict[str, dict[str, ast.expr]] = {}  # of classes, as they are asked for
+        self._attributes: dict[str, dict[str, ast.expr]] = {}  # class attributes by class, filled on demand
         self._methods_by_class: dict[str, dict[str, Function]] = {}
 
     def result(self) -> WeightCount | None:
@@ -234,7 +234,7 @@ class NetworkBuilder:
         elif (found := evaluate.builtin(name, inside, node, scope)) is not UNKNOWN:
             return found
         elif inside and isinstance(inside[0], TensorShape):
-            return inside[0]  # relu(x), dropout(x): what flows keeps its shape
+            return inside[0]  # relu(x) and dropout(x) keep the shape
         return BuiltModule(self.weights - before) if self.weights > before else UNKNOWN
 
     def repeat(self, times: int, weights: int) -> None:
