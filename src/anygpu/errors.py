@@ -15,7 +15,11 @@ class AnygpuError(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, *, hint: str = "", **details: Any) -> None:
-        """Without a message, the class's docstring is used: its first sentence as message, the rest as hint."""
+        """Set message and hint.
+
+        Without a message, the class's docstring is used: its first sentence is the message, the rest is the
+        hint.
+        """
         what, _, advice = " ".join((type(self).__doc__ or "").split()).partition(". ")
         self.message = what.removesuffix(".") + "." if message is None else message
         self.hint = advice if message is None and not hint else hint
@@ -31,7 +35,7 @@ class AnygpuError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a spec: its field, value, message, and a suggestion."""
+    """One problem of a spec: the field, its value, a message, and a suggestion."""
 
     place: str
     value: Any
@@ -249,14 +253,20 @@ class Internal(AnygpuError):
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception's message for people; its type if it has no message. OSError numbers are left out."""
+    """Return an exception's message for people, or the name of its type if it has no message.
+
+    The number of an OSError is left out.
+    """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
     return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def every_error(root: type[AnygpuError] = AnygpuError) -> Iterator[type[AnygpuError]]:
-    """An error class and all its subclasses, for documentation and for clients that map codes to errors."""
+    """Yield an error class and all its subclasses.
+
+    For documentation, and for clients that map codes to errors.
+    """
     yield root
     for kind in root.__subclasses__():
         yield from every_error(kind)

@@ -1,4 +1,4 @@
-"""Atomic file replacement for everything outside the agent, which has its own helper."""
+"""Atomic replacement of files. The agent has its own helper."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ OWNER_ONLY = 0o600
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = OWNER_ONLY, overwrite: bool = True) -> None:
-    """Write a file in one step: readers and crashes see either the old content or the new one.
+    """Write a file atomically: readers, also after a crash, see either the old content or the new one.
 
     Raises FileExistsError if the file exists and `overwrite` is false.
     """

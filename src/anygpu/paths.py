@@ -1,4 +1,7 @@
-"""Default paths of the settings file and the state directory. Apart from `settings`, to start fast."""
+"""Default paths of the settings file and the state directory.
+
+Separate from `settings` so that the CLI starts fast.
+"""
 
 import os
 from collections.abc import Mapping

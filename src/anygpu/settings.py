@@ -1,6 +1,6 @@
 """Settings from a TOML file, environment variables and defaults, with the origin of every value.
 
-The CLI reads them first, so this module uses only the standard library.
+The CLI loads the settings before anything else, so this module uses only the standard library.
 """
 
 import os
@@ -26,13 +26,13 @@ class InvalidSettings(AnygpuError):
 
 
 def setting(default: T, about: str, *, minimum: float | None = None, maximum: float | None = None) -> T:
-    """A dataclass field with its description and bounds."""
+    """Return a dataclass field with a default value, a description (`about`) and bounds."""
     return field(default=default, metadata={"about": about, "minimum": minimum, "maximum": maximum})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Addresses and access of the server."""
+    """Settings of the server's addresses and of access to the server."""
 
     host: str = setting("127.0.0.1", "address the API listens on")
     port: int = setting(7791, "port of the API; 0 uses a free port", minimum=0, maximum=65535)
@@ -62,7 +62,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Database, blob store and retention."""
+    """Settings of the database, the blob store and retention."""
 
     database: str = setting("", "database URL; empty: SQLite in the state directory")
     blobs: str = setting("", "object storage URL; empty: files in the state directory")
@@ -151,7 +151,7 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """Jobs on the server's own machine."""
+    """Settings for jobs on the server's own machine."""
 
     enabled: bool = setting(True, "whether jobs may run on this machine")
     cpus: int = setting(0, "CPUs offered to jobs, one per job unless it requests more; 0: all", minimum=0)
@@ -180,7 +180,7 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSettings:
-    """Prices that differ from the list price."""
+    """Settings of prices that differ from the list price."""
 
     discounts: tuple[str, ...] = setting(
         (), "discounts on the list price, such as aws=10% or ec2/p5.48xlarge=25%"
@@ -218,7 +218,7 @@ class Settings:
 
     @property
     def embedded(self) -> bool:
-        """Whether the database is a file that one process owns."""
+        """Whether the database is an SQLite file, which only one server process may use."""
         return self.database_url.startswith("sqlite")
 
 
@@ -250,7 +250,11 @@ def load(
     environ: Mapping[str, str] = os.environ,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Load settings. The file overrides defaults, the environment the file, and `overrides` (the CLI) everything."""
+    """Load the settings.
+
+    The file overrides defaults, the environment overrides the file, and `overrides` (from the command line)
+    override both.
+    """
     values: dict[str, tuple[Any, str]] = {"state": (default_state(environ), DEFAULT)}
     file = path or config_path(environ)
     for layer in (_read_file(file, required=path is not None), _read_environment(environ)):
@@ -261,7 +265,7 @@ def load(
 
 
 def setting_rows(settings: Settings) -> Iterator[SettingRow]:
-    """All settings with values and origins."""
+    """Yield all settings with their values and origins."""
     origin = settings.origins.get
     about = "directory of the database, files, token and lock"
     yield SettingRow("state", str(settings.state), origin("state", DEFAULT), str(default_state({})), about)
@@ -275,14 +279,17 @@ def setting_rows(settings: Settings) -> Iterator[SettingRow]:
 
 
 def _backend_rows(settings: Settings) -> Iterator[SettingRow]:
-    """Rows of configured backends, without options: only the backend kind knows which are credentials."""
+    """Yield one row per configured backend.
+
+    Options are left out, because only the backend kind knows which of them are credentials.
+    """
     for name, table in settings.backends.items():
         key = f"backends.{name}"
         yield SettingRow(key, table["kind"], settings.origins[f"{key}.kind"], "", "a configured backend")
 
 
 def environment_name(key: str) -> str:
-    """The environment variable of a setting: `server.port` is ANYGPU_SERVER__PORT."""
+    """Return the environment variable of a setting, such as ANYGPU_SERVER__PORT for `server.port`."""
     return "ANYGPU_" + key.replace(".", "__").upper()
 
 
@@ -295,7 +302,10 @@ def _read_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Flatten a document: `[server] port` is `server.port`, `[backends.lab] kind` is `backends.lab.kind`."""
+    """Yield the keys and values of a TOML document, flattened.
+
+    `[server] port` becomes `server.port`, and `[backends.lab] kind` becomes `backends.lab.kind`.
+    """
     for name, value in document.items():
         if not isinstance(value, dict):
             yield name, value
@@ -333,7 +343,10 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
 
 
 def _validate(key: str, value: Any, source: str) -> Any:
-    """Convert a value to its setting's type and check its bounds."""
+    """Return the value converted to the type of its setting.
+
+    Raise InvalidSettings if the type or the bounds do not fit.
+    """
     if key == "state":
         return _parse_state(value, source)
     if key.startswith("backends.") and key.count(".") >= 2:

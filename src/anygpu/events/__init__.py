@@ -1,1 +1,1 @@
-"""Events of jobs, and the fold that derives a job's state from them."""
+"""Events of jobs, and the fold that computes a job's view from its events."""

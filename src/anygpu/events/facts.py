@@ -1,4 +1,4 @@
-"""The values that events and views consist of. Their fields are part of the journal's format."""
+"""Value types that events and views are made of. Their fields are part of the journal's format."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """The current activity of a job, in more detail than its status."""
+    """The current activity of a job. Finer than its status."""
 
     PLANNING = "planning"
     WAITING = "waiting"
@@ -38,7 +38,7 @@ class Phase(StrEnum):
 
 
 class Blame(StrEnum):
-    """The cause of a failed attempt. Decides whether a retry can help."""
+    """The cause of a failed attempt. It decides whether the job is retried."""
 
     USER = "user"  # an error of the script: never retried
     LAUNCH = "launch"  # the backend did not start it
@@ -73,7 +73,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetterPlace:
-    """A better offer for the rest of a running job, and what moving there saves: expected, and in a bad case."""
+    """A better offer for the rest of a running job.
+
+    The gains of moving there are given as expected, and for a bad case.
+    """
 
     offer: Offer
     saves_microusd: int  # negative if it costs more
@@ -85,7 +88,7 @@ class BetterPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRef:
-    """A published checkpoint."""
+    """Reference to a published checkpoint."""
 
     id: str
     attempt: int
@@ -97,7 +100,7 @@ class CheckpointRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRef:
-    """A file that the job produced."""
+    """Reference to a file that the job produced."""
 
     name: str
     attempt: int
@@ -108,7 +111,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why an attempt or job failed, for the user."""
+    """The reason why an attempt or job failed, for the user."""
 
     code: str
     message: str
@@ -117,7 +120,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The amount of data an attempt has stored. A stream ends only after delivering all of it."""
+    """Amounts of log and metric data that an attempt has stored.
+
+    A client that follows the attempt receives all of them before its stream ends.
+    """
 
     log_bytes: int = 0
     metric_points: int = 0

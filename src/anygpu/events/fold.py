@@ -1,7 +1,7 @@
-"""The state machine of a job: fold its events into a view, and refuse events that do not fit its state.
+"""The state machine of a job: fold its events into a view, and refuse events that do not fit the state of the job.
 
-The check runs inside the journal's transaction. So the data itself guarantees that a job has exactly one terminal
-state and that at most one attempt commits.
+The check runs inside the journal's transaction. So the journal can never hold two terminal states of one job,
+nor commits of two attempts at the same time.
 """
 
 from collections.abc import Callable, Iterable
@@ -73,7 +73,7 @@ def fold(history: Iterable[Recorded], view: JobView | None = None) -> JobView | 
 
 
 def step(view: JobView | None, recorded: Recorded) -> JobView:
-    """Return the view after one more event."""
+    """Return the view of the job after one more event."""
     event = recorded.event
     if view is None:
         if not isinstance(event, JobSubmitted):
@@ -379,7 +379,10 @@ def _end_job(event: Event, view: JobView, at_ms: int, status: Status) -> JobView
 
 
 def _with_checkpoints(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
-    """Keep the newest checkpoints, and the ids of deleted ones for a while, to recognise repeated commits."""
+    """Return the view with the newest of these checkpoints.
+
+    The ids of deleted checkpoints are kept for a while, to recognise repeated commits.
+    """
     surplus = max(0, len(checkpoints) - max(1, view.spec.checkpoint.keep))
     past = (*view.past_checkpoints, *(c.id for c in checkpoints[:surplus]))
     return replace(view, checkpoints=checkpoints[surplus:], past_checkpoints=past[-REMEMBERED:])

@@ -17,18 +17,18 @@ OfferKey = tuple[str, str, str, str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Billing:
-    """A billing rule: time is charged in steps of `step_s`, and at least `minimum_s`."""
+    """A billing rule: the time is rounded up to a multiple of `step_s`, and is at least `minimum_s`."""
 
     step_s: int = 1
     minimum_s: int = 0
 
     def billed_s(self, used_s: int) -> int:
-        """Return the seconds that are charged for a machine that existed for `used_s`."""
+        """Return the seconds that are charged for a machine that existed for `used_s` seconds."""
         steps = -(-max(0, used_s) // self.step_s)
         return max(self.minimum_s, steps * self.step_s)
 
     def cost_microusd(self, price_microusd_per_hour: int, used_s: int) -> int:
-        """Return the cost of a machine that existed for `used_s`, rounded to micro-dollars."""
+        """Return the cost of a machine that existed for `used_s` seconds, rounded to micro-dollars."""
         return (price_microusd_per_hour * self.billed_s(used_s) + HOUR_S // 2) // HOUR_S
 
 
@@ -65,18 +65,18 @@ class Offer:
 
     @property
     def max_run_or_inf_s(self) -> float:
-        """The longest run on this machine; infinite without a limit."""
+        """The longest run on this machine in seconds; infinite without a limit."""
         return inf if self.max_run_s is None else self.max_run_s
 
     @property
     def key(self) -> "OfferKey":
-        """Identifies the offer: capacity, refusals and preemptions are tracked per key."""
+        """The identity of the offer. Capacity, refusals and preemptions are tracked per key."""
         return self.backend, self.region, self.zone, self.name, self.interruptible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """The provider's reference to a launched attempt. The name alone must be enough to find it."""
+    """The provider's reference to a launched attempt. The name alone must be enough to find the attempt."""
 
     name: str
     native: Json = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Count the slots that jobs use on shared machines, with usage that decays over time. Pure."""
+"""Count the slots that jobs use on shared machines. Past usage decays over time. Pure functions."""
 
 import math
 from dataclasses import dataclass
@@ -19,13 +19,16 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlotUsage:
-    """Slot-seconds that a tenant has used, with a half-life of three days."""
+    """Slot-seconds that a tenant has used. They decay with a half-life of three days."""
 
     gpu_s: float = 0.0
     at_s: float = 0.0
 
     def decayed(self, now_s: float) -> float:
-        """Return the usage that still counts at `now_s`. A clock that was set back changes nothing."""
+        """Return the slot-seconds that still count at `now_s`.
+
+        Without decay if `now_s` is before the last update, as after a change of the clock.
+        """
         return float(self.gpu_s * 0.5 ** (max(0.0, now_s - self.at_s) / HALF_LIFE_S))
 
     def add(self, gpu_s: float, now_s: float) -> "SlotUsage":
@@ -34,7 +37,7 @@ class SlotUsage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TenantKey:
-    """A project and the kind of slot it uses: the unit of fair sharing."""
+    """A project and a kind of slot: the unit of fair sharing."""
 
     organisation: str
     project: str
@@ -52,18 +55,18 @@ def tenant_of(view: JobView) -> TenantKey:
 
 
 def uses_own_slots(attempt: AttemptView) -> bool:
-    """Whether the attempt uses a slot of the user's own machine, which other tenants then cannot use."""
+    """Return whether the attempt uses slots of the organisation's own machine, which jobs share."""
     return attempt.offer.free is not None and not attempt.offer.is_paid
 
 
 def held_s(attempt: AttemptView, now_ms: int) -> float:
-    """Return how long the attempt has held its slots."""
+    """Return how long the attempt has used its slots, in seconds."""
     until_ms = attempt.released_at_ms
     return max(0, (now_ms if until_ms is None else until_ms) - attempt.launching_at_ms) / 1000
 
 
 def used_slot_s(view: JobView, number: int) -> float:
-    """Return the slot-seconds of a released attempt. Zero on rented machines."""
+    """Return the slot-seconds that a released attempt has used. Zero on rented machines."""
     attempt = view.attempts[number - 1]
     if not uses_own_slots(attempt) or attempt.released_at_ms is None:
         return 0.0

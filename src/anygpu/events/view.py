@@ -1,4 +1,4 @@
-"""The state of a job and its attempts, as `fold` derives it from the events."""
+"""The view of a job and its attempts, which `fold` computes from the events."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ FOLD_VERSION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """One attempt to run the job."""
+    """The state of one attempt."""
 
     number: int
     name: str
@@ -57,7 +57,7 @@ class AttemptView:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended and can commit nothing more."""
+        """Whether the attempt has ended, so that it can commit nothing more."""
         return self.ended_at_ms is not None
 
     @property
@@ -70,20 +70,20 @@ class AttemptView:
 
     @property
     def hourly_microusd(self) -> int:
-        """The price in micro-dollars per hour."""
+        """The price of the machine in micro-dollars per hour."""
         known = self.price_microusd_per_hour
         return self.offer.price_microusd_per_hour if known is None else known
 
     @property
     def cost_microusd(self) -> int:
-        """The recorded cost; zero until the attempt is released."""
+        """The recorded cost of the attempt; zero until the attempt is released."""
         certain = (self.usage, *self.orphans) if self.usage else self.orphans
         return sum(usage.cost_microusd for usage in certain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """The state of a job."""
+    """The current state of a job."""
 
     id: str
     organisation: str
@@ -124,12 +124,12 @@ class JobView:
 
     @property
     def newest_attempt(self) -> AttemptView | None:
-        """The newest attempt."""
+        """The newest attempt, or None before the first launch."""
         return self.attempts[-1] if self.attempts else None
 
     @property
     def live_attempt(self) -> AttemptView | None:
-        """The attempt that may still commit, if any."""
+        """The attempt that may still commit, or None."""
         newest = self.newest_attempt
         return newest if newest is not None and not newest.is_over and not self.is_terminal else None
 
@@ -138,5 +138,5 @@ class JobView:
         return self.checkpoints[-1] if self.checkpoints else None
 
     def has_published(self, checkpoint_id: str) -> bool:
-        """Whether this checkpoint was published before, even if it is deleted by now."""
+        """Return whether this checkpoint was published before, even if the checkpoint is deleted by now."""
         return checkpoint_id in self.past_checkpoints or any(c.id == checkpoint_id for c in self.checkpoints)

@@ -1,6 +1,7 @@
 """The job spec: load it from YAML, TOML, flags or Python, validate it, and explain what is wrong.
 
-Modules are imported on first use: the command line reads files and flags without loading the models.
+Submodules are imported on first use, so that the command line can read files and flags without loading the
+models.
 """
 
 from importlib import import_module

@@ -1,6 +1,7 @@
 """Translate request bodies of other APIs into a job spec.
 
-Each function returns a mapping for `from_mapping` and the caller's own name for each field, which errors then use.
+Each function returns a mapping for `from_mapping`, and the name that the caller used for each field. Error
+messages show the caller's names.
 """
 
 import re
@@ -42,13 +43,13 @@ _ORCHESTRATE_KEYS = ("tenant_id", "training_params", "model_params", "custom_nam
 
 @dataclass(slots=True)
 class Translation:
-    """A spec mapping, and the caller's own name for each field in it."""
+    """A spec mapping, and the name that the caller used for each field in it."""
 
     mapping: dict[str, Any] = field(default_factory=dict)
     renamed: dict[FieldPath, str] = field(default_factory=dict)
 
     def put(self, path: FieldPath, value: Any, caller_name: str) -> None:
-        """Set a field. None is ignored, so that the default of the spec applies."""
+        """Set a field at `path`. A `value` of None is ignored, so that the default of the spec applies."""
         if value is None:
             return
         inner: Any = self.mapping
@@ -62,7 +63,7 @@ class Translation:
 
 
 def translate(body: Any) -> Translation:
-    """Translate a request body of any supported shape. Other bodies are taken as a job spec."""
+    """Translate a request body of any supported shape. A body of unknown shape is treated as a job spec."""
     plain = _normalize_body(body)
     if "model_name" in plain:
         return translate_training_body(plain)
@@ -94,7 +95,7 @@ def translate_training_body(body: Any) -> Translation:
 
 
 def translate_orchestrate_body(body: Any) -> Translation:
-    """Translate the body of `POST /orchestrate`. For `tenant_id` see `organisation_of`."""
+    """Translate the body of `POST /orchestrate`. The field `tenant_id` is handled by `organisation_of`."""
     plain = _normalize_body(body)
     _require_known_keys(plain, _ORCHESTRATE_KEYS)
     model, training = dict(_section(plain, "model_params")), _section(plain, "training_params")
@@ -110,7 +111,10 @@ def translate_orchestrate_body(body: Any) -> Translation:
 
 
 def organisation_of(body: Any) -> str | None:
-    """The organisation that a body names, if any. The caller's token must belong to it."""
+    """Return the organisation that a body names in `tenant_id`, or None if it names none.
+
+    The caller's token must belong to this organisation.
+    """
     tenant = body.get("tenant_id") if isinstance(body, Mapping) else None
     if tenant is None or isinstance(tenant, str):
         return tenant
@@ -198,7 +202,7 @@ def _unknown_key(path: str, value: Any, known: list[str]) -> Problem:
 
 
 def _allowed_backends(executor: Any) -> Any:
-    """Allowed backends; `auto` leaves the choice to the planner."""
+    """Return the allowed backends, or None for `auto`, which lets the planner choose."""
     return None if executor in (None, "auto") else executor
 
 
@@ -208,7 +212,10 @@ def _with_unit(value: Any, unit: str) -> Any:
 
 
 def _slug(name: Any) -> Any:
-    """Convert free text to a valid job name."""
+    """Convert free text to a valid job name.
+
+    None if no valid character is left; values that are not text are returned unchanged.
+    """
     if not isinstance(name, str):
         return name
     return re.sub(r"[^A-Za-z0-9._]+", "-", name)[:100].strip("-._") or None

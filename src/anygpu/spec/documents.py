@@ -95,7 +95,7 @@ def require_short(text: str, source: str) -> None:
 
 
 def parse_scalar(text: str) -> Any:
-    """Parse a scalar like YAML 1.2, where `no` and `on` are texts, unlike in YAML 1.1."""
+    """Parse a scalar by the rules of YAML 1.2. There `no` and `on` are texts, unlike in YAML 1.1."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INT.fullmatch(text):
@@ -112,7 +112,7 @@ def invalid_document(
 
 
 def format_path(place: FieldPath) -> str:
-    """Format a path: `("notify", 0, "to")` is `notify[0].to`."""
+    """Format the path of a field for messages: `("notify", 0, "to")` becomes `notify[0].to`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return text.removeprefix(".")
 
@@ -138,7 +138,7 @@ def _parse_toml(text: str, source: str) -> Document:
 
 
 def _dates_to_text(value: Any) -> Any:
-    """Convert dates and times to text; the field that holds them parses it."""
+    """Convert dates and times in a value to text. The field that receives the text parses it again."""
     if isinstance(value, dict):
         return {key: _dates_to_text(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -147,7 +147,9 @@ def _dates_to_text(value: Any) -> Any:
 
 
 def _toml_lines(text: str, data: dict[str, Any]) -> Iterator[tuple[FieldPath, int]]:
-    """Line numbers of keys, found by a second scan because tomllib keeps none.
+    """Yield the line number of each key.
+
+    They are found by a second scan of the text, because tomllib does not keep them.
 
     Only paths that exist in the data count: a line inside a multi-line text may look like a key.
     """

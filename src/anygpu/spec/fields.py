@@ -24,14 +24,20 @@ from anygpu.spec.normalize import Finding
 
 @dataclass(frozen=True, slots=True)
 class AliasedValue:
-    """A value given under an alias. It is parsed by the rules of the alias, and errors name the alias."""
+    """A value given under an alias.
+
+    The value is parsed by the rules of the alias, and errors name the alias.
+    """
 
     name: str
     value: Any
 
 
 class FieldErrors(ValueError):
-    """Several errors at once, each with its own path, for checks that involve more than one field."""
+    """Several validation errors in one exception, each with its own path.
+
+    For checks that involve more than one field.
+    """
 
     def __init__(self, *findings: Finding) -> None:
         self.findings = findings
@@ -39,7 +45,10 @@ class FieldErrors(ValueError):
 
 
 class SpecModel(BaseModel):
-    """Base class of the spec models: frozen, no unknown keys, aliases accepted; null means the default."""
+    """Base class of the spec models.
+
+    Models are frozen, refuse unknown keys and accept aliases; null means the default.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     aliases: ClassVar[Mapping[str, str]] = {}
@@ -61,7 +70,7 @@ class SpecModel(BaseModel):
 
     @classmethod
     def field_for_alias(cls, name: str, value: Any) -> str:
-        """The field that an alias stands for."""
+        """Return the field that the alias `name` refers to."""
         return cls.aliases[name]
 
     @classmethod
@@ -83,7 +92,7 @@ def _name_used(value: Any, field: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextPattern:
-    """Validates a text by a regular expression. `message` completes the sentence 'the value ...'."""
+    """Validates text with a regular expression. `message` completes the sentence 'the value ...'."""
 
     pattern: str
     limit: int
@@ -106,7 +115,7 @@ class TextPattern:
 
 
 def as_text(value: Any) -> Any:
-    """Convert numbers and booleans to text, for `name: 7` and `env: {DEBUG: true}`."""
+    """Convert numbers and booleans to text, as in `name: 7` and `env: {DEBUG: true}`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -119,7 +128,10 @@ def as_number(value: Any) -> Any:
 
 
 def require_relative_path(value: str) -> str:
-    """Return the path if it is relative and stays inside its directory on every operating system."""
+    """Return the path if it is relative and stays inside its directory, else raise ValueError.
+
+    The check is valid for every operating system.
+    """
     parts = re.split(r"[/\\]", value)
     if not value.strip():
         raise ValueError("is empty")
@@ -131,12 +143,12 @@ def require_relative_path(value: str) -> str:
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
-    """Use the same parser for the alias and for the field with the unit."""
+    """Return a validator that applies the same parser to the alias and to the field with the unit."""
     return BeforeValidator(lambda value: parse(value.value if isinstance(value, AliasedValue) else value))
 
 
 def _parse_money(value: Any) -> Any:
-    """Parse dollars given under the alias, and micro-dollars given under the field name."""
+    """Parse an amount: dollars if given under the alias, micro-dollars if given under the field name."""
     return units.microdollars(value.value) if isinstance(value, AliasedValue) else as_number(value)
 
 

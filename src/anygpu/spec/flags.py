@@ -1,4 +1,7 @@
-"""Translate command-line flags into a spec mapping and merge it over a file. Imports no models, to start fast."""
+"""Translate command-line flags into a spec mapping, and merge the mapping over a file.
+
+Imports no models, so that the command line starts fast.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +49,11 @@ _PAIRS = {"env": False, "config": True}  # flags of KEY=VALUE pairs, and whether
 
 
 def from_flags(flags: Mapping[str, Any], sets: Sequence[str] = ()) -> dict[str, Any]:
-    """Translate `{"gpu": "A100", "env": ["A=1"]}` and `["limits.timeout=6h"]` into a mapping. Skips None and ()."""
+    """Translate flags and `--set` assignments into a spec mapping.
+
+    Flags are like `{"gpu": "A100", "env": ["A=1"]}`, assignments like `["limits.timeout=6h"]`. Flags with the
+    value None or () are skipped.
+    """
     mapping: dict[str, Any] = {}
     for name, value in flags.items():
         if value is None or value == ():
@@ -58,7 +65,10 @@ def from_flags(flags: Mapping[str, Any], sets: Sequence[str] = ()) -> dict[str, 
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], place: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Merge `over` into `base`. Mappings are merged; lists, and other names of the same field, are replaced."""
+    """Return `base` with `over` merged into it.
+
+    Mappings are merged key by key. Lists are replaced, and so are other names of the same field in `base`.
+    """
     merged = dict(base)
     for key, value in over.items():
         for other in other_names(format_path(place), key):
@@ -69,7 +79,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], place: tuple[str, ..
 
 
 def over_document(document: Document, over: Mapping[str, Any]) -> Document:
-    """Merge flags over a file. Fields that a flag replaced lose their line number."""
+    """Return the document with flags merged over it. Fields that a flag replaced lose their line number."""
     replaced = {(key, *rest) for key, rest in _leaves(over)}
     lines = {place: line for place, line in document.lines.items() if place not in replaced}
     return Document(merge(document.data, over), document.source, lines)
@@ -102,7 +112,11 @@ def _flag_to_mapping(name: str, value: Any) -> dict[str, Any]:
 
 
 def _parse_on(value: Any) -> dict[str, Any]:
-    """Parse `--on`: `cheapest` is a strategy; `lab,aws` are the only backends, tried in this order."""
+    """Parse the value of `--on`.
+
+    A strategy such as `cheapest` sets the strategy; names such as `lab,aws` are the only allowed backends,
+    tried in this order.
+    """
     if value in STRATEGIES:
         return {"strategy": value}
     names = [name.strip() for text in _as_list(value) for name in str(text).split(",") if name.strip()]
@@ -119,7 +133,7 @@ def _parse_setting(text: str) -> dict[str, Any]:
 
 
 def _parse_value(text: str) -> Any:
-    """Parse lists, mappings and quoted texts as JSON, anything else as a YAML scalar."""
+    """Parse lists, mappings and quoted texts as JSON, and anything else as a YAML scalar."""
     if text[:1] not in ("[", "{", '"'):
         return parse_scalar(text)
     try:

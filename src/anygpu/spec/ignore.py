@@ -1,4 +1,7 @@
-"""Ignore rules of the working directory: .gitignore and .anygpuignore with git's semantics, and defaults."""
+"""Ignore rules for packing the working directory.
+
+The rules come from defaults, and from .gitignore and .anygpuignore files with git's semantics.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +32,7 @@ DEFAULT_SUFFIXES = (".pyc", ".pyo", ".swp", ".egg-info")
 
 @dataclass(frozen=True)
 class IgnoreFile:
-    """The lines of one ignore file. They apply to paths below `base`, which is "" or ends in /."""
+    """The rules of one ignore file. They apply to paths below `base`, which is "" or ends in /."""
 
     base: str
     lines: tuple[str, ...]
@@ -41,7 +44,7 @@ class IgnoreFile:
         return GitIgnoreSpec.from_lines(self.lines)
 
     def match(self, path: str) -> bool | None:
-        """True: ignore; False: keep (a `!` rule); None: no rule matches."""
+        """Return True to ignore the path, False to keep the path (a `!` rule), or None if no rule matches."""
         if not path.startswith(self.base):
             return None
         return self.spec.check_file(path[len(self.base) :]).include
@@ -49,14 +52,18 @@ class IgnoreFile:
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """All rules. Later ones win: defaults, .gitignore, .anygpuignore (both from outer to inner), the spec's own."""
+    """All ignore rules.
+
+    Later rules win over earlier ones, in this order: defaults, .gitignore, .anygpuignore (both from outer to
+    inner directories), the spec's own.
+    """
 
     git: tuple[IgnoreFile, ...] = ()
     own: tuple[IgnoreFile, ...] = ()
     spec: tuple[IgnoreFile, ...] = ()
 
     def ignores(self, path: str, name: str) -> bool:
-        """`path` is relative to the root, and ends in / for a directory."""
+        """Return whether a path is ignored. `path` is relative to the root, and ends in / for a directory."""
         for rules in (self.spec, self.own, self.git):
             for rule in reversed(rules):
                 decision = rule.match(path)
@@ -65,7 +72,10 @@ class IgnoreRules:
         return name in DEFAULT_NAMES or name.endswith(DEFAULT_SUFFIXES)
 
     def entering(self, directory: Path, base: str, names: frozenset[str]) -> "IgnoreRules":
-        """The rules inside a directory that contains these names."""
+        """Return the rules that apply inside a directory.
+
+        `names` are the names of its files, which may include ignore files.
+        """
         rules = self
         if GITIGNORE in names:
             rules = replace(rules, git=(*rules.git, *read_ignore_file(directory / GITIGNORE, base)))
@@ -75,7 +85,7 @@ class IgnoreRules:
 
 
 def rules_for(root: Path, ignore: Sequence[str]) -> IgnoreRules:
-    """The rules at the root: those of the spec, and those of the surrounding repository."""
+    """Return the rules at the root: the defaults, those of the spec, and those of the surrounding git repository."""
     own = (IgnoreFile("", tuple(ignore)),) if ignore else ()
     return IgnoreRules(git=tuple(_outer_ignore_files(root)), spec=own)
 
@@ -100,7 +110,7 @@ class OuterIgnoreFile(IgnoreFile):
 
 
 def _outer_ignore_files(root: Path) -> Iterator[IgnoreFile]:
-    """Ignore files of all directories up to the repository's root, as git reads them."""
+    """Yield the ignore files of all directories above the root, up to the root of the git repository."""
     if (root / ".git").exists():
         return
     parents = list(root.parents)

@@ -61,7 +61,11 @@ def _check_script(path: str) -> str:
 
 
 def _parse_trainer(name: str) -> str:
-    """Parse `yolo`, or a class in a file of the working directory: `./my_trainer.py:Mine`."""
+    """Parse the `trainer` field.
+
+    It is the name of a trainer such as `yolo`, or a class in a file of the working directory, such as
+    `./my_trainer.py:Mine`.
+    """
     file, colon, kind = name.partition(":")
     if file.endswith(".py"):
         if not kind.isidentifier():
@@ -138,7 +142,7 @@ Image = Annotated[
 
 
 class JobSpec(SpecModel):
-    """A job: exactly one of `script`, `command`, `trainer` and `code`, and how and where to run it."""
+    """A job: what to run (exactly one of `script`, `command`, `trainer` and `code`), and how and where to run it."""
 
     script: Annotated[RelativePath, AfterValidator(_check_script)] | None = None
     args: Arguments = ()
@@ -181,12 +185,12 @@ class JobSpec(SpecModel):
 
     @property
     def kind(self) -> Kind:
-        """Which of `script`, `command`, `trainer` and `code` is set."""
+        """The field that says what to run: `script`, `command`, `trainer` or `code`."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def trainer_file(self) -> str | None:
-        """Path of the trainer's file in the working directory, if the job brings its own trainer."""
+        """Path of the trainer's file in the working directory, or None if the job has no trainer of its own."""
         file = (self.trainer or "").partition(":")[0]
         return file if file.endswith(".py") else None
 
@@ -200,7 +204,7 @@ class JobSpec(SpecModel):
         return int(step) if step else None
 
     def with_archive(self, sha256: str) -> "JobSpec":
-        """Copy of the spec that refers to the uploaded working directory."""
+        """Return a copy of the spec that refers to the uploaded working directory by its `sha256`."""
         workdir = (self.workdir or Workdir()).model_copy(update={"archive": sha256})
         return self.model_copy(update={"workdir": workdir})
 
@@ -215,7 +219,11 @@ class JobSpec(SpecModel):
 
 
 def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
-    """Find conflicts between fields. Also takes a raw mapping, to report them together with other problems."""
+    """Return the conflicts between fields.
+
+    Accepts also a mapping that is not validated yet, so that conflicts are reported together with other
+    problems.
+    """
     given = [kind for kind in KINDS if data.get(kind) is not None]
     conflicts: list[Finding] = []
     if len(given) != 1:

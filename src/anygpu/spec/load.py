@@ -34,7 +34,10 @@ _COMMON_MISTAKES = {
 
 @dataclass(frozen=True, slots=True)
 class SpecOrigin:
-    """Source of a mapping: errors then show its file, lines, and the caller's own field names."""
+    """The source of a spec mapping.
+
+    With it, errors show the file, the line, and the name that the caller used for a field.
+    """
 
     source: str = "spec"
     lines: Mapping[FieldPath, int] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class SpecOrigin:
 
 
 def explain_errors(error: ValidationError, origin: SpecOrigin) -> list[Problem]:
-    """Translate validation errors into problems: the first per field, at most MAX_PROBLEMS."""
+    """Translate validation errors into problems: the first error of each field, at most MAX_PROBLEMS."""
     return list(islice(_first_per_path(error, origin), MAX_PROBLEMS))
 
 
@@ -103,12 +106,12 @@ def _quote(value: Any) -> str:
 
 
 def _error_path(loc: tuple[str | int, ...]) -> FieldPath:
-    """Path of an error. An error about a key has the path of that key."""
+    """Return the path of an error. An error about a key of a mapping has the path of that key."""
     return loc[:-1] if loc[-1:] == ("[key]",) else loc
 
 
 def keys_at(path: FieldPath) -> list[str]:
-    """Keys that are valid at a path."""
+    """Return the keys that are valid at a path."""
     model: type[BaseModel] | None = JobSpec
     for step in path:
         model = model if isinstance(step, int) else _model_of(model, step)
@@ -120,7 +123,7 @@ def keys_at(path: FieldPath) -> list[str]:
 
 
 def _list_keys(path: FieldPath) -> str:
-    """List the keys at a path. Of a field with an alias, show only the alias."""
+    """List the valid keys at a path as text. For a field with an alias, only the alias is shown."""
     keys = keys_at(path)
     return ", ".join(key for key in keys if not key.endswith(("_s", "_at", "_gib", "_microusd")))
 
@@ -137,7 +140,7 @@ def _first_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _suggest_key(path: FieldPath) -> str:
-    """Suggest a similar key here, or the section that has this key."""
+    """Suggest a similar key at the same path, or the section that has this key."""
     key, here = str(path[-1])[:100], keys_at(path[:-1])
     corrected = _COMMON_MISTAKES.get(key, key)
     if corrected in here:
@@ -175,9 +178,12 @@ def from_mapping(
     lines: Mapping[FieldPath, int] | None = None,
     renamed: Mapping[FieldPath, str] | None = None,
 ) -> JobSpec:
-    """Validate a mapping. Raises InvalidSpec with all problems, for values of any shape.
+    """Validate a mapping and return the spec.
 
-    `lines` has the line number of each field in the source, `renamed` the caller's own names of fields.
+    Raises InvalidSpec with all problems; `data` may have any shape.
+
+    `lines` has the line number of each field in the source. `renamed` has the names that the caller used for
+    fields.
     """
     origin = SpecOrigin(source, lines or {}, renamed or {})
     if not isinstance(data, Mapping):
@@ -214,7 +220,10 @@ def _validate(plain: dict[str, Any], origin: SpecOrigin) -> JobSpec:
 
 
 def _with_conflicts(problems: list[Problem], plain: dict[str, Any], origin: SpecOrigin) -> list[Problem]:
-    """Add conflicts between fields, which pydantic checks only when every single field is valid."""
+    """Return the problems plus the conflicts between fields.
+
+    Pydantic checks for conflicts only when every single field is valid.
+    """
     paths = {problem.place for problem in problems}
     conflicts = [
         problem for problem in explain_findings(find_conflicts(plain), origin) if problem.place not in paths

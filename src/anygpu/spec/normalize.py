@@ -18,7 +18,10 @@ Finding = tuple[FieldPath, Any, str]
 
 @dataclass(slots=True)
 class Normalizer:
-    """Copies a value within limits. Invalid parts become None and are listed in `findings`."""
+    """Copies a value into plain JSON types within limits.
+
+    Invalid parts become None and are listed in `findings`.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     values: int = 0
@@ -106,7 +109,7 @@ class Normalizer:
 
 
 def preview(value: Any) -> Any:
-    """Shorten a value for messages and JSON."""
+    """Return a shortened form of a value, for messages and JSON."""
     if isinstance(value, str):
         text = value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         return text if len(text) <= 100 else f"{text[:97]}..."

@@ -33,7 +33,7 @@ _SHORT_FORMS: Mapping[str, Mapping[str, list[dict[str, Any]]]] = {
 
 
 def json_schema(*, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
-    """JSON Schema of everything that `from_mapping` accepts: fields, aliases and short forms."""
+    """Return the JSON Schema of everything that `from_mapping` accepts: fields, aliases and short forms."""
     schema = JobSpec.model_json_schema(mode="validation", ref_template=ref_template)
     for model, fields in _SHORT_FORMS.items():
         properties = (schema if model == "JobSpec" else schema["$defs"][model])["properties"]

@@ -45,7 +45,7 @@ GpuKind = Annotated[
 
 
 class Gpu(SpecModel):
-    """GPUs of one machine: number, kind, and least memory of each."""
+    """The GPUs of the machine: their number, their model, and the minimum memory of each."""
 
     aliases = shorthand.ALIASES["resources.gpu"]
 
@@ -55,7 +55,7 @@ class Gpu(SpecModel):
 
 
 class Resources(SpecModel):
-    """Least resources of the machine. The planner decides what is not set."""
+    """Minimum resources of the machine. The planner chooses those that are not set."""
 
     aliases = shorthand.ALIASES["resources"]
 
@@ -102,19 +102,19 @@ class Limits(SpecModel):
         return self
 
     def deadline_from(self, submitted_at: datetime) -> datetime | None:
-        """The deadline of a job that was submitted at `submitted_at`."""
+        """Return the deadline of a job that was submitted at `submitted_at`, or None if the job has none."""
         if self.deadline_s is not None:
             return submitted_at + timedelta(seconds=self.deadline_s)
         return self.deadline_at
 
     def seconds_left(self, now: datetime) -> float | None:
-        """Seconds until the deadline, for a job that is submitted now."""
+        """Return the seconds until the deadline for a job that is submitted at `now`, or None without a deadline."""
         until = self.deadline_from(now)
         return None if until is None else (until - now).total_seconds()
 
 
 def _parse_hold(value: Any) -> Any:
-    """Parse `hold_on_failure`: `true` means one hour, a duration sets the time."""
+    """Parse `hold_on_failure`: `true` means one hour, and a duration sets the time."""
     plain = value.value if isinstance(value, AliasedValue) else value
     if isinstance(plain, bool):
         return DEFAULT_HOLD_S if plain else None
@@ -125,7 +125,7 @@ Names = Annotated[tuple[Word, ...], Field(max_length=100), OneOrMore]
 
 
 class Placement(SpecModel):
-    """Choice of a backend: strategy, fallbacks, and allowed and forbidden backends."""
+    """Where the job may run: strategy, fallbacks, and allowed and forbidden backends."""
 
     aliases = shorthand.ALIASES["placement"]
 
@@ -175,7 +175,7 @@ Tags = Annotated[
 
 
 class Workdir(SpecModel):
-    """The working directory that is sent with the job. The server sets `archive` after the upload."""
+    """The working directory that is sent with the job. `archive` is set after the upload."""
 
     path: Line | None = None
     ignore: Annotated[tuple[Line, ...], Field(max_length=1000), OneOrMore] = ()
@@ -228,7 +228,7 @@ class Dataset(SpecModel):
 
 
 class Checkpoint(SpecModel):
-    """Which files to save while training, how often, and which arguments resume the script from them."""
+    """Checkpoints: which files to save, how often, and which arguments make the script resume from them."""
 
     aliases = shorthand.ALIASES["checkpoint"]
 
@@ -248,7 +248,7 @@ Tracker = Annotated[bool | str, BeforeValidator(_parse_tracker)]
 
 
 class Track(SpecModel):
-    """Experiment trackers to report to: true, or the address, project or directory to use."""
+    """Experiment trackers to report to. A value is true, or the address, project or directory to use."""
 
     mlflow: Tracker = False
     wandb: Tracker = False
@@ -257,7 +257,7 @@ class Track(SpecModel):
 
 
 class Notify(SpecModel):
-    """Whom to notify, and of which events."""
+    """An address to notify, and the events to notify it of."""
 
     to: Line
     on: Annotated[

@@ -1,6 +1,6 @@
-"""Short forms and aliases of spec fields, and the long form each stands for.
+"""Short forms and aliases of spec fields, and the long form of each.
 
-The CLI merges flags over a file with these before validation, so this module imports no models.
+The CLI expands short forms before it merges flags over a file, so this module imports no models.
 """
 
 import re
@@ -27,7 +27,10 @@ _NAME_AT_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]*)@([A-Za-z0-9][A-Za-
 
 
 def gpu(value: Any) -> Any:
-    """Expand `2`, `"A100"`, `"A100:8"` or `"24GB:2"` to a mapping. Other values are left to the model."""
+    """Expand `2`, `"A100"`, `"A100:8"` or `"24GB:2"` to a mapping.
+
+    Other values are returned unchanged; the model validates them.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return {"count": value}
     if not isinstance(value, str):
@@ -48,7 +51,7 @@ def _gpu_part(text: str) -> tuple[str, Any]:
 
 
 def dataset(value: Any) -> Any:
-    """Expand a text to a URL, `name@version`, or else a path."""
+    """Expand a text to a mapping: a URL, a stored dataset (`name@version`), or else a path."""
     if not isinstance(value, str):
         return value
     if "://" in value:
@@ -62,7 +65,7 @@ def workdir(value: Any) -> Any:
 
 
 def notify(value: Any) -> Any:
-    """Expand one or several addresses, each a text or a mapping."""
+    """Expand one or several addresses to a list of mappings. Each address is a text or a mapping."""
     entries = [value] if isinstance(value, str | Mapping) else value
     if not isinstance(entries, list | tuple):
         return value
@@ -70,7 +73,10 @@ def notify(value: Any) -> Any:
 
 
 def secrets(value: Any) -> Any:
-    """Expand a list of names: each secret is set in the environment under its own name."""
+    """Expand a list of names to a mapping.
+
+    Each secret is set in the environment variable of the same name.
+    """
     if isinstance(value, str):
         return {value: value}
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
@@ -83,7 +89,7 @@ def as_list(value: Any) -> Any:
 
 
 def words(value: Any) -> Any:
-    """Split arguments given as one text like a shell."""
+    """Split a text into arguments as a shell does."""
     if not isinstance(value, str):
         return value
     if len(value) > MAX_WORDS_TEXT:
@@ -109,12 +115,18 @@ LONG_FORMS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def long_form(place: str, value: Any) -> Any:
-    """Expand a short form to a mapping, so that a flag can change one part of it."""
+    """Expand a short form to a mapping, so that a flag can change one part of it.
+
+    Other values are returned unchanged.
+    """
     return LONG_FORMS[place](value) if place in LONG_FORMS else value
 
 
 def other_names(place: str, key: str) -> frozenset[str]:
-    """Other names of the same field, which a flag for this name replaces too."""
+    """Return the other names of the same field.
+
+    A flag that sets the field under one name also replaces these.
+    """
     friendly = ALIASES.get(place, {})
     field = friendly.get(key, key)
     names = {field, *(name for name, target in friendly.items() if target == field)}

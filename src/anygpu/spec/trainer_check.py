@@ -14,7 +14,7 @@ from anygpu.suggest import did_you_mean
 
 
 def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Problems with the spec's trainer: an unknown name, or settings the trainer does not accept."""
+    """Yield problems with the spec's trainer: an unknown name, or settings that the trainer does not accept."""
     if spec.trainer is None or spec.trainer_file is not None:
         return
     from anygpu.trainers import registry
@@ -35,14 +35,17 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
 
 @functools.cache
 def _trainer_names() -> tuple[str, ...]:
-    """Names of installed trainers. Cached: scanning the installed packages is slow."""
+    """Return the names of installed trainers.
+
+    The result is cached, because scanning the installed packages is slow.
+    """
     from anygpu.trainers import registry
 
     return (*registry.names(), *registry.ALIASES)
 
 
 def _may_install_trainers(spec: JobSpec) -> bool:
-    """Whether the job's environment may have trainers that are not installed here."""
+    """Return whether the job's environment may have trainers that are not installed here."""
     return bool(spec.requirements or spec.image or spec.setup or spec.python)
 
 

@@ -1,6 +1,7 @@
-"""Parse durations, sizes, amounts of money and instants into one unit each.
+"""Parse durations, sizes, amounts of money and instants, each into a single unit.
 
-Every function takes a value from a file or a flag. The message of its ValueError follows the value in a sentence.
+Every function takes a value from a file or a flag. If the value is invalid, it raises ValueError with a
+message that continues the sentence "the value ...".
 """
 
 import re
@@ -52,7 +53,7 @@ _DEADLINE_FORM = (
 
 
 def seconds(value: Any) -> float:
-    """Parse `3600`, `"6h"` or `"1h30m"` to seconds, above zero."""
+    """Parse a duration such as `3600`, `"6h"` or `"1h30m"` to seconds. The result is above zero."""
     number = _parse_number(value)
     amount = _parse_duration(value) if number is None else number
     if amount is None:
@@ -63,7 +64,10 @@ def seconds(value: Any) -> float:
 
 
 def gibibytes(value: Any) -> float:
-    """Parse `16`, `"16GiB"` or `"16GB"` to GiB. A single letter is binary: "16G" is 16 GiB."""
+    """Parse a size such as `16`, `"16GiB"` or `"16GB"` to GiB.
+
+    A single letter is a binary unit: "16G" is 16 GiB.
+    """
     number = _parse_number(value)
     amount = _parse_size(value) if number is None else number
     if amount is None:
@@ -74,7 +78,7 @@ def gibibytes(value: Any) -> float:
 
 
 def microdollars(value: Any) -> int:
-    """Parse `10`, `"$10"` or `"10.50"` to micro-dollars, without rounding."""
+    """Parse an amount such as `10`, `"$10"` or `"10.50"` to micro-dollars, without rounding."""
     match = _MONEY.fullmatch(_text(value))
     if match is None or isinstance(value, bool):
         raise ValueError(_MONEY_FORM)
@@ -87,7 +91,7 @@ def microdollars(value: Any) -> int:
 
 
 def deadline(value: Any) -> float | datetime:
-    """Parse a deadline: seconds from submission, or an instant with its UTC offset."""
+    """Parse a deadline: a duration in seconds from submission, or an instant with its UTC offset."""
     try:
         return seconds(value)
     except ValueError as error:
@@ -143,7 +147,7 @@ def _parse_size(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    """The value as text, or "" if it cannot be a quantity, such as a long text."""
+    """Return the value as text. Empty if the value cannot be a quantity, such as a long text."""
     if isinstance(value, float):
         return f"{Decimal(str(value)):f}" if value == value and abs(value) < 1e18 else ""
     if isinstance(value, int) and abs(value) >= 1 << 63:

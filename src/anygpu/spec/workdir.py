@@ -46,7 +46,10 @@ class WorkdirArchive:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEntry:
-    """A file or link of the working directory. `link` is the target of a link, relative to its directory."""
+    """A file or symbolic link of the working directory.
+
+    `link` is the target of a link, relative to the directory of the link.
+    """
 
     name: str
     path: Path
@@ -63,14 +66,20 @@ def pack(
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
 ) -> WorkdirArchive:
-    """Pack all files that are not ignored into a temporary file in `into`, which the caller removes."""
+    """Pack all files that are not ignored into a temporary archive in the directory `into`.
+
+    The caller removes the archive.
+    """
     entries = sorted(walk(root, ignore), key=lambda entry: entry.name)
     _check_size(entries, max_bytes, max_files)
     return _pack_entries(entries, into)
 
 
 def pack_data(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA_BYTES) -> WorkdirArchive:
-    """Pack a dataset: a file, or all files of a directory, under its own name. Ignore rules do not apply."""
+    """Pack a dataset into an archive.
+
+    `path` is a file, or a directory whose files are all packed; ignore rules do not apply.
+    """
     entries = sorted(_list_data(path.resolve()), key=lambda entry: entry.name)
     total = sum(entry.size for entry in entries)
     if total > max_bytes:
@@ -115,7 +124,7 @@ def _pack_entries(entries: Sequence[ArchiveEntry], into: Path | None) -> Workdir
 
 
 def walk(root: Path, ignore: Sequence[str] = (), *, links: bool = True) -> Iterator[ArchiveEntry]:
-    """All files and links to pack. Sockets, pipes and devices are left out."""
+    """Yield all files and symbolic links to pack. Sockets, pipes and devices are left out."""
     base = root.resolve()
     if not base.is_dir():
         raise NotFound(
@@ -159,7 +168,10 @@ def _entry(item: "os.DirEntry[str]", name: str, base: Path) -> Iterator[ArchiveE
 
 
 def _relative_link(path: Path, name: str, base: Path) -> str:
-    """Target of a link relative to its directory. Raises UnsafePath when it is outside the working directory."""
+    """Return the target of a symbolic link relative to the link's directory.
+
+    Raises UnsafePath if the target is outside the working directory.
+    """
     target = path.readlink()
     absolute = os.path.normpath(path.parent / target)
     resolved = os.path.realpath(path)
@@ -226,7 +238,10 @@ def _check_size(entries: Sequence[ArchiveEntry], max_bytes: int, max_files: int)
 
 
 def _largest(entries: Sequence[ArchiveEntry], count: int = 5) -> list[tuple[str, int]]:
-    """The largest entries: a directory, unless one entry makes up most of it."""
+    """Return the largest files and directories with their sizes, for messages.
+
+    If one child makes up most of a directory, the child is listed instead of the directory.
+    """
     sizes, children = _tree(entries)
     chosen, waiting = [], list(children[""])
     while waiting:
@@ -240,7 +255,10 @@ def _largest(entries: Sequence[ArchiveEntry], count: int = 5) -> list[tuple[str,
 
 
 def _tree(entries: Sequence[ArchiveEntry]) -> tuple[dict[str, int], dict[str, set[str]]]:
-    """Size of each file and directory, and the children of each directory, whose name ends in /."""
+    """Return the size of each file and directory, and the children of each directory.
+
+    Names of directories end in /.
+    """
     sizes: dict[str, int] = defaultdict(int)
     children: dict[str, set[str]] = defaultdict(set)
     for entry in entries:

@@ -1,7 +1,7 @@
 """Parse YAML into a mapping with line numbers, within limits on size and depth.
 
-It reads PyYAML's event stream instead of its tree. With the tree, deep nesting ends in a RecursionError, a repeated key
-is silently accepted, and nested aliases grow without limit.
+The parser reads PyYAML's event stream instead of its tree. With the tree, deep nesting ends in a
+RecursionError, a repeated key is silently accepted, and nested aliases grow without limit.
 """
 
 from dataclasses import dataclass, field
@@ -175,7 +175,10 @@ def _scalar_value(event: Any, tree: _YamlBuilder, line: int) -> Any:
 
 
 def _count_values(value: Any) -> int:
-    """Count the values an alias adds, up to MAX_VALUES, because aliases can nest."""
+    """Return the number of values that an alias adds.
+
+    Counting stops above MAX_VALUES, because nested aliases can multiply the number.
+    """
     waiting, total = [value], 0
     while waiting and total <= MAX_VALUES:
         item = waiting.pop()
