@@ -88,8 +88,8 @@ class Cloud:
     def authorize(self, vendor: SimVendor, *operations: str, credential: str, region: str = "") -> None:
         """Raise CloudError if the credential is not valid or the call is throttled.
 
-        Every handler calls this method first. `operations` are the vendor-independent name (launch, list, end, …) and
-        the vendor's own name of the call.
+        Every handler calls this method first. `operations` are the vendor-independent name (launch, list, …)
+        and the vendor's own name of the call.
         """
         if (call := CURRENT_CALL.get(None)) is not None:
             call.vendor, call.operations = vendor.name, operations

@@ -1,1 +1,1 @@
-"""Test support: contract suites, the simulation and its invariants, in-memory stores, test servers."""
+"""Test support: contract suites, the simulation and its invariants, in-memory stores, servers for tests."""

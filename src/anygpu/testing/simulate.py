@@ -1,6 +1,6 @@
 """Run simulated histories: `python -m anygpu.testing.simulate --histories 10000`.
 
-A failing seed is printed with the invariants it violated; `--replay SEED` prints its whole trace.
+For each failing seed, the violated invariants are printed. `--replay SEED` prints the whole trace of a seed.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CHUNK = 25  # seeds that a worker plays before it reports
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The result of one scenario."""
+    """The result of simulating one scenario."""
 
     seed: str
     violations: tuple[Violation, ...]
@@ -34,11 +34,11 @@ class History:
     faults: Counter[Fault]
     trace_hash: str
     trace: tuple[str, ...]
-    events: tuple[Event, ...]  # of all jobs, in commit order
-    charged_microusd: int  # by the providers' own records
+    events: tuple[Event, ...]  # events of all jobs, in the order of their commits
+    charged_microusd: int  # total according to the providers' own records
     lasted_s: float
     steps: int
-    writes: int  # of the first process
+    writes: int  # number of writes of the first control process
 
     @property
     def failed(self) -> bool:
@@ -52,7 +52,7 @@ class History:
 
 
 def play(scenario: Scenario, store: Store = "memory") -> History:
-    """Run one history and check the invariants."""
+    """Simulate one scenario and check the invariants."""
     loop = VirtualLoop()
     world = SimWorld(scenario, loop, store)
     broken: list[Violation] = []
@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _play_in_parallel(seeds: range, store: Store, workers: int) -> Iterator[HistoriesSummary]:
-    """Play the seeds in chunks, each in one of `workers` processes."""
+    """Simulate the seeds in `workers` processes. Yield a summary for each chunk of seeds."""
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(play_seeds, chunks, [store] * len(chunks))

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingProcess:
-    """A training to run in new processes. `python` must have the framework installed."""
+    """A training that is run in new processes. The framework must be installed for `python`."""
 
     trainer: str
     dataset: Path | None
@@ -23,7 +23,7 @@ class TrainingProcess:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, output: Path, *, resume: bool = False) -> dict[str, Any]:
-        """Run to the end; return the content of result.json."""
+        """Run the training to its end. Return the content of result.json and the first reported step."""
         process = self._start(output, resume)
         steps = [step for step, _ in _steps(process)]
         self._check(process, output)
@@ -31,7 +31,7 @@ class TrainingProcess:
         return {**result, "first_step": steps[0] if steps else None}
 
     def run_until(self, output: Path, step: int, *, resume: bool = False) -> int:
-        """Kill the process as soon as it reports this step; return the last reported step."""
+        """Run the training and kill it as soon as it reports `step`. Return the last reported step."""
         process = self._start(output, resume)
         last_step = 0
         for last_step, _ in _steps(process):

@@ -1,7 +1,7 @@
 """The metadata service of machines, in the format of AWS, Google Cloud or Azure.
 
-The format of AWS is version 2, with a session token. Google Cloud requires the header `Metadata-Flavor`, Azure
-the header `Metadata: true`.
+The format of AWS is version 2, with a session token. Google Cloud requires the header `Metadata-Flavor`,
+Azure the header `Metadata: true`.
 """
 
 import asyncio

@@ -1,1 +1,4 @@
-"""One contract suite for each interface. An adapter's tests subclass it and provide its fixture."""
+"""Contract suites, one for each interface.
+
+Tests of an implementation subclass a suite and provide its fixture.
+"""

@@ -1,4 +1,7 @@
-"""The contract of every backend. Tests of an adapter subclass `BackendContract` and provide the fixture `place`."""
+"""The contract of every backend.
+
+Tests of a backend subclass `BackendContract` and provide the fixture `place`.
+"""
 
 import asyncio
 import time
@@ -17,7 +20,7 @@ BUSY = (MachineState.PENDING, MachineState.RUNNING)
 
 
 class BackendUnderTest(Protocol):
-    """A backend under test whose attempts run until they are terminated."""
+    """A backend under test, whose attempts run until they are terminated."""
 
     @property
     def backend(self) -> Backend: ...
@@ -25,12 +28,12 @@ class BackendUnderTest(Protocol):
     def agent_url(self) -> str: ...
 
     def count_agents(self) -> int:
-        """Return how many agents have claimed work."""
+        """Return how many agents have claimed an attempt."""
         ...
 
 
 def new_launch(place: BackendUnderTest, number: int = 1) -> LaunchRequest:
-    """Make a launch with a name that is unique to this backend, since suites run in parallel on one machine."""
+    """Return a launch request whose name is unique to this backend, since suites run in parallel."""
     name = f"anygpu-{sha256(place.agent_url.encode()).hexdigest()[:32]}-{number}"
     return LaunchRequest(
         name=name,

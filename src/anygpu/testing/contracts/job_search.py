@@ -18,13 +18,13 @@ from anygpu.testing.samples.jobs import (
 
 
 async def search(journal: Journal, **filters: object) -> list[int]:
-    """Search, and return the numbers of the jobs on the first page."""
+    """Search for jobs, and return the numbers of the jobs on the first page."""
     page = await journal.find(LAB, JobQuery(**filters))  # type: ignore[arg-type]
     return [(job.submitted_at_ms - START_MS) // 1000 for job in page.jobs]
 
 
 class JobSearchContract:
-    """Tests of a journal subclass this and provide the fixture `journal`."""
+    """The contract of a journal's job search. Tests subclass this class and provide the fixture `journal`."""
 
     async def test_jobs_come_last_submitted_first(self, journal: Journal) -> None:
         for number in (1, 2, 3):

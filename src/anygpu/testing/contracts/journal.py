@@ -57,7 +57,7 @@ def positions(recorded: Sequence[Recorded]) -> list[int]:
 
 
 class JournalContract:
-    """Tests of a journal subclass this and provide the fixture `journal`."""
+    """The contract of `Journal`. Tests subclass this class and provide the fixture `journal`."""
 
     async def test_a_submitted_job_is_seen_at_once(self, journal: Journal) -> None:
         written = await journal.submit(LAB, job_id(1), job_submitted(name="first"), at_ms=START_MS)

@@ -1,4 +1,4 @@
-"""The contract of checkpoint transfers: begin, PUT, verify, GET. Tests of a store provide the fixture `blobs`."""
+"""The contract of checkpoint transfers: begin, PUT, verify, GET. Tests provide the fixture `blobs`."""
 
 import hashlib
 
@@ -16,7 +16,10 @@ MANIFEST = manifest_of(file_of("ckpt/last.pt", LARGE, b"tail"), file_of("ckpt/op
 
 
 class PublishingContract:
-    """An attempt downloads exactly what the previous one uploaded; incomplete uploads are rejected."""
+    """The contract: an attempt downloads exactly what the previous attempt uploaded.
+
+    Incomplete uploads are rejected.
+    """
 
     async def test_what_one_attempt_uploads_the_next_one_downloads(self, blobs: Blobs) -> None:
         checkpoints = Checkpoints(blobs)

@@ -1,4 +1,4 @@
-"""The contract of every store of agents' reports."""
+"""The contract of every store for agents' reports."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ def points(*values: float, name: str = "loss", first_step: int = 0) -> list[Metr
 async def report(
     store: Reports, seq: int, *, attempt: int = 1, job: str = JOB, **fields: object
 ) -> ReportState:
-    """Send a batch of one frame; logs and points are given without sequence numbers."""
+    """Store a batch with a single frame, number `seq`. The frame's logs and points are given as `fields`."""
     framed = {key: [(seq, value)] for key, value in fields.items() if key != "progress"}
     if "progress" in fields:
         framed["progress"] = fields["progress"]  # type: ignore[assignment]
@@ -54,12 +54,15 @@ async def whole_log(store: Reports, *, attempt: int = 1, page: int = 1000) -> by
 
 
 def same(a: Sequence[MetricPoint], b: Sequence[MetricPoint]) -> bool:
-    """Compare points; NaN equals NaN."""
+    """Return whether two sequences of points are equal. NaN equals NaN."""
     return repr(list(a)) == repr(list(b))
 
 
 class ReportsContract:
-    """Tests of a store subclass this and provide the fixture `reports`, with a log quota of 64 KiB."""
+    """The contract of `Reports`. Tests subclass this class and provide the fixture `reports`.
+
+    The store of the fixture must have a log quota of 64 KiB.
+    """
 
     async def test_nothing_is_known_of_an_attempt_never_heard_of(self, reports: Reports) -> None:
         assert await reports.state(JOB, 1) == ReportState()

@@ -1,4 +1,4 @@
-"""The contract of signed URLs, over real HTTP. Tests of a store provide the fixture `blobs`."""
+"""The contract of signed URLs, tested over real HTTP. Tests of a store provide the fixture `blobs`."""
 
 import asyncio
 import http.client
@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 class SignedUrlsContract:
-    """A signed URL allows exactly its operation on its key, until it expires."""
+    """The contract: a signed URL allows exactly one operation on one key, until the URL expires."""
 
     @pytest.mark.parametrize("key", KEYS)
     async def test_a_signed_get_gives_the_bytes(self, blobs: Blobs, key: str) -> None:
@@ -67,7 +67,7 @@ class SignedUrlsContract:
 
 
 class PrivateBlobsContract:
-    """Unsigned requests are rejected. (Not for LocalStack, which accepts them.)"""
+    """The contract: unsigned requests are rejected. Not used for LocalStack, which accepts them."""
 
     async def test_without_a_signature_nothing_is_given_or_taken(self, blobs: Blobs) -> None:
         await blobs.put("mine", b"hello")
@@ -83,7 +83,7 @@ async def fetch(method: str, url: str, body: bytes | None = None) -> tuple[int, 
 
 async def is_refused(method: str, url: str, body: bytes | None = None) -> bool:
     status, _ = await fetch(method, url, body)
-    return status in (400, 401, 403, 404)  # Azurite answers 404 for what may not be read
+    return status in (400, 401, 403, 404)  # Azurite answers 404 for a blob that may not be read
 
 
 def _fetch(method: str, url: str, body: bytes | None) -> tuple[int, bytes]:

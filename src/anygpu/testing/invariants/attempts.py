@@ -1,4 +1,7 @@
-"""2: one attempt commits, one process leads, one agent trains. 12: no healthy agent is declared lost."""
+"""Invariants 2 (one attempt commits, one process leads, one agent trains) and 12 (no healthy agent is lost).
+
+Invariant 12 means that no attempt is declared lost while its agent is healthy.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,7 +20,7 @@ from anygpu.testing.simulation.provider import SimMachine
 from anygpu.testing.simulation.records import CONTROL_FACTS, AgentRecord
 from anygpu.testing.simulation.world import SimWorld
 
-IN_FLIGHT_S = 3.0  # an answer this recent may have crossed the decision
+IN_FLIGHT_S = 3.0  # an answer this recent may have been sent after the decision
 
 
 def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:
@@ -56,7 +59,7 @@ def _leaders(world: SimWorld) -> Iterator[Violation]:
 
 
 def _overlaps(world: SimWorld) -> Iterator[Violation]:
-    """Check that no two agents train a job at once, except on machines that were paused."""
+    """Yield a violation if two agents train a job at once. Machines that were paused are ignored."""
     by_job: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for record in world.environment.records:
         if record.trained_from is not None and not record.was_paused:
@@ -69,7 +72,10 @@ def _overlaps(world: SimWorld) -> Iterator[Violation]:
 
 
 def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:
-    """Check that no attempt was declared lost while its agent, on its only machine, had just been answered."""
+    """Yield a violation for each attempt that was declared lost although its agent had just been answered.
+
+    Attempts with more than one machine are ignored.
+    """
     books = [machine for provider in world.providers for machine in provider.machines]
     names = Counter(machine.name for machine in books)
     machines = {machine.name: machine for machine in books if names[machine.name] == 1}

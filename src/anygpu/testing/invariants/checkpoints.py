@@ -1,4 +1,4 @@
-"""6: an attempt resumes from the newest valid checkpoint, never from one that was not fully published."""
+"""Invariant 6: an attempt resumes from the newest valid checkpoint, which was published completely."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ from anygpu.testing.invariants.timeline import JobTimeline, Violation
 from anygpu.testing.simulation.records import Commit
 from anygpu.testing.simulation.world import SimWorld
 
-READING_S = 5.0  # between verifying a checkpoint and writing the intent, while the process runs
+READING_S = 5.0  # from verifying a checkpoint to writing the intent; stalls do not count
 
 
 def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:

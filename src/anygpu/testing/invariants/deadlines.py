@@ -1,4 +1,4 @@
-"""9: a deadline that on-demand machines could meet from the start is met."""
+"""Invariant 9: a deadline is met if on-demand machines could meet it from the start."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,11 +10,14 @@ from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
 DEATHS = (Fault.KILLED_BEFORE_WRITE, Fault.KILLED_AFTER_WRITE)
-OUTAGE_S = 200.0  # per crash: no decisions until another process leads, and some agents start again
+OUTAGE_S = 200.0  # allowance for each crash: until another process leads, nothing is decided
 
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Check histories with a reliable on-demand backend and without clock jumps."""
+    """Yield a violation for each missed deadline.
+
+    Only histories with a reliable on-demand backend and without clock jumps are checked.
+    """
     steady = any(backend.steady for backend in world.scenario.backends)
     if not steady or world.faults.counts[Fault.CLOCK_JUMPED]:
         return

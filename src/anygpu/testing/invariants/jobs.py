@@ -1,4 +1,4 @@
-"""1: every accepted job has exactly one correct end. 7: one idempotency key, one job. 11: no job starves."""
+"""Invariants 1 (every accepted job has one correct end), 7 (one job for each key) and 11 (no job starves)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +21,7 @@ from anygpu.testing.simulation.training import SimScript
 from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
-STARTING_S = 60.0  # time for other jobs' machines to end
+STARTING_S = 60.0  # allowance for the machines of other jobs to end
 
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
@@ -54,7 +54,7 @@ def _end(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
 
 
 def _outcome(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
-    """Check that the job ended as its script and spec require."""
+    """Yield a violation if the job ended otherwise than its script and spec require."""
     view = world.recorder.views[timeline.job_id]
     script = SimScript.read(view.spec.env)
     for failed in timeline.events(JobFailed):
@@ -91,7 +91,7 @@ def _keys(world: SimWorld) -> Iterator[Violation]:
 
 
 def _starving(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Check that the patient job got a machine although other jobs kept coming."""
+    """Yield a violation if the patient job waited too long for a machine while other jobs kept coming."""
     policy = world.scenario.policy
     for record in (client.record for client in world.clients):
         if record.key != PATIENT_KEY or not record.job_ids or record.job_ids[0] not in timelines:

@@ -1,4 +1,7 @@
-"""3: every machine belongs to a live attempt or ends soon; after a terminal state nothing is billed."""
+"""Invariant 3: every machine belongs to a live attempt or ends soon.
+
+Nothing is billed after a terminal state.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ LATE_EFFECT_S = 40.0  # lists lag: machines launched this recently may not be li
 
 @dataclass(frozen=True, slots=True)
 class MachineOwner:
-    """The attempt that a machine belongs to, by its name."""
+    """The attempt that owns a machine. A machine has the name of its attempt."""
 
     timeline: JobTimeline
     intent: TimedEvent[AttemptLaunching]
@@ -65,7 +68,7 @@ def _machine(world: SimWorld, machine: SimMachine, owner: MachineOwner) -> Itera
     if ended > max(over, machine.launched_at, world.scenario.faults_until) + ORPHAN_S:
         yield Violation(3, f"{machine.id} ({machine.name}) was not ended; its attempt was over at {over:.0f}")
     if machine.launched_at > over - LATE_EFFECT_S:
-        return  # launched too late for the attempt to know of it: the sweeper ends it
+        return  # launched too late to be seen by the attempt: the sweeper ends the machine
     for at, what in owner.release_times():
         if ended > at:
             yield Violation(3, f"{machine.id} ({machine.name}) was still billed at {what}")

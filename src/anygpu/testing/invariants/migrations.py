@@ -1,4 +1,4 @@
-"""13: a running job migrates only to a better offer, only with a checkpoint, and not too often."""
+"""Invariant 13: a running job migrates only to a better offer, only with a checkpoint, and not too often."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -33,7 +33,7 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 def _check_target(
     timeline: JobTimeline, stop: TimedEvent[StopRequested], left: Sequence[TimedEvent[StopRequested]]
 ) -> Iterator[Violation]:
-    """Check that the job had a checkpoint, and that the target is not an offer it is on or has left."""
+    """Yield a violation if the job migrated without a checkpoint, or to no offer, or to one it had left."""
     number = stop.event.attempt
     if not any(
         entry.event.attempt == number and entry.at <= stop.at for entry in timeline.events(CheckpointSaved)

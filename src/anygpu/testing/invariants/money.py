@@ -1,4 +1,4 @@
-"""4: the ledger never decreases and equals the provider's meter. 5: no budget or limit is exceeded."""
+"""Invariants 4 (the ledger never decreases and equals the provider's meter) and 5 (no budget is exceeded)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
 OBSERVATION_S = 1.0  # duration of one observation
-CALM_S = 30.0  # from reaching the limit to the machine's end, without faults
+CALM_S = 30.0  # allowed time from reaching the limit to the machine's end, without faults
 STORM_S = 300.0  # the same, with faults
 
 
@@ -34,7 +34,10 @@ def machines_of(world: SimWorld, name: str) -> Iterator[tuple[SimProvider, SimMa
 
 
 def _ledger(world: SimWorld, timeline: JobTimeline, attempt: AttemptView) -> Iterator[Violation]:
-    """Compare the ledger with the provider's charges, exactly for machines listed before the release."""
+    """Yield a violation if the ledger differs from the provider's charges.
+
+    Machines that were not yet listed before the release may or may not be included.
+    """
     release = _release(timeline, attempt.number)
     if release is None or _is_guess(attempt):
         return
@@ -57,7 +60,10 @@ def _is_guess(attempt: AttemptView) -> bool:
 
 
 def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[Violation]:
-    """Check the budget. Skipped after clock jumps, which make estimates of running costs wrong."""
+    """Yield a violation if the job exceeded its budget, or failed by it long before it was used up.
+
+    Skipped after clock jumps, which make estimates of running costs wrong.
+    """
     limit = view.spec.limits.max_cost_microusd
     if limit is None or world.faults.counts[Fault.CLOCK_JUMPED]:
         return
@@ -77,13 +83,16 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
 
 
 def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: float) -> int:
-    """Return the cost of one machine for `seconds` more: the bound of docs/explanation/money.md."""
+    """Return the cost of one machine for `seconds` more, rounded up to a billing step.
+
+    This is the bound in docs/explanation/money.md.
+    """
     step_s = max((max(p.tariff.step_s, p.tariff.minimum_s) for p, _ in bills), default=0)
     return round(price * (seconds + step_s) / 3600)
 
 
 def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Check the number of concurrent paid attempts, by the journal and by the provider's records."""
+    """Yield a violation if too many paid attempts (by the journal) or machines (by the provider) ran at once."""
     most = world.scenario.policy.max_paid_attempts
     spans: list[tuple[float, float]] = []
     rented: list[tuple[float, float]] = []
@@ -102,7 +111,10 @@ def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 
 
 def _first_machine(world: SimWorld, name: str, until: float) -> list[tuple[SimProvider, SimMachine]]:
-    """Return the first machine of a name, if it was listed before the release. The sweeper handles the others."""
+    """Return the first machine called `name` that was listed before `until`; an empty list if there is none.
+
+    The sweeper ends the other machines of that name.
+    """
     return [(p, m) for p, m in machines_of(world, name) if m.listed_from < until - OBSERVATION_S][:1]
 
 

@@ -1,4 +1,4 @@
-"""5: no quota is exceeded, pending launches included. 11: only resumable jobs are stopped for others."""
+"""Invariants 5 (no quota is exceeded, counting pending launches) and 11 (only resumable jobs are preempted)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""8: nothing acknowledged is lost or duplicated (events, metrics, logs). 10: refolding gives the same state."""
+"""Invariants 8 (no acknowledged data is lost or duplicated) and 10 (folding again gives the same state)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -44,7 +44,10 @@ def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterato
 
 
 def _frames(record: AgentRecord, log: bytes, points: Sequence[MetricPoint]) -> Iterator[Violation]:
-    """Check that all acknowledged frames are stored once and in order. More may be stored if a response was lost."""
+    """Yield a violation unless all acknowledged frames are stored once and in order.
+
+    More frames may be stored, because a response may have been lost.
+    """
     acked = record.frames[: record.acked]
     if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):
         yield Violation(8, f"the log of {record.name} differs from what was acknowledged")

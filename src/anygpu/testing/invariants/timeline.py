@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken invariant, by its number in docs/explanation/simulation.md."""
+    """A violation of an invariant, with the invariant's number in docs/explanation/simulation.md."""
 
     invariant: int
     text: str

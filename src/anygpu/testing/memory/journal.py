@@ -1,4 +1,4 @@
-"""A journal in dictionaries, with the semantics of the SQL journal. Lost with the process.
+"""A journal in dictionaries that behaves like the SQL journal. Its content is lost with the process.
 
 Views and events are immutable, so they are shared with the caller and never copied.
 """
@@ -40,7 +40,7 @@ class _Lease:
 
 
 class MemoryJournal:
-    """An in-memory `Journal`. Leases use the clock `now_s`."""
+    """An in-memory `Journal`. `now_s` is the clock for leases."""
 
     def __init__(
         self, *, now_s: Callable[[], float] = time.monotonic, on_commit: OnCommit | None = None

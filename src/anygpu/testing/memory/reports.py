@@ -1,4 +1,4 @@
-"""Agents' reports (logs, metrics, telemetry) in lists, with the semantics of the SQL store."""
+"""Agents' reports (logs, metrics, telemetry) in lists. Behaves like the SQL store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Sample manifests in the form that an agent sends."""
+"""Sample manifests in the format that an agent sends."""
 
 import hashlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""An HTTP server for the agent protocol that gives every agent the same work, to test backends alone."""
+"""An HTTP server for the agent protocol, to test backends alone. Every agent gets the same assignment."""
 
 import json
 import threading
@@ -12,11 +12,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore agents that are killed while they wait for a response."""
+        """Ignore errors of agents that were killed while they waited for a response."""
 
 
 class AgentListener:
-    """Gives every agent the same work, and records claims, ends and output."""
+    """A server that gives every agent the same assignment, and records claims, ends and output."""
 
     def __init__(self, work: dict[str, Any]) -> None:
         self.work = {**NO_WORK, **work}
@@ -90,7 +90,7 @@ class AgentListener:
             do_GET = do_POST
 
             def log_message(self, format: str, *args: object) -> None:
-                """Log nothing."""
+                """Print no access log."""
 
         return Handler
 

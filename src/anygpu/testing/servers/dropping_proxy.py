@@ -12,9 +12,9 @@ ACKED = re.compile(rb'"acked": ?(\d+)')
 
 
 class DroppingProxy:
-    """Forwards bytes between clients and a server, and drops a random share of the responses.
+    """A proxy between clients and a server that drops a random share of the responses.
 
-    `acked` holds the highest acknowledgement that each agent received, by (job, attempt).
+    `acked` contains the highest acknowledgement that each agent received, by (job, attempt).
     """
 
     def __init__(self, target_port: int, *, seed: int, drop: float) -> None:

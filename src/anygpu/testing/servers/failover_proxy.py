@@ -8,7 +8,10 @@ from urllib.parse import urlsplit
 
 
 class FailoverProxy:
-    """Forwards connections to the current server; `connect` changes it and cuts the old connections."""
+    """A proxy that forwards connections to the current server.
+
+    `connect` sets another server and closes the connections to the old one.
+    """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)

@@ -25,7 +25,10 @@ HOST = "127.0.0.1"
 
 
 class SshTestHost:
-    """A host with an SSH server, which can be closed and opened again. `path` is the PATH of its commands."""
+    """A host with an SSH server that can be closed and opened again.
+
+    `path` is the PATH of commands on the host.
+    """
 
     def __init__(self, server: ServerKind, directory: Path, *, path: Sequence[str] = ()) -> None:
         python = str(Path(sys.executable).parent)
@@ -60,7 +63,7 @@ class SshTestHost:
         await self._new_server().listen(HOST, self.port)
 
     async def close(self) -> None:
-        """Stop the SSH server. Processes that commands have left in the background keep running."""
+        """Stop the SSH server. Background processes that were started over SSH keep running."""
         self._network.close()
         await self._sessions.wait_closed(within_s=5)
 

@@ -1,4 +1,4 @@
-"""The simulation: the real control loop in virtual time, with simulated agents, providers, clients and faults.
+"""The simulation: the real control loop in virtual time, with simulated agents, providers and faults.
 
-docs/explanation/simulation.md explains it; `anygpu.testing.simulate` runs it.
+docs/explanation/simulation.md explains the simulation; `anygpu.testing.simulate` runs it.
 """

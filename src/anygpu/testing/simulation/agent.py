@@ -28,7 +28,10 @@ CLAIM_FOR_S = 300.0
 
 
 class SimAgent(AgentBase):
-    """A simulated agent: claims, trains, reports, saves, ends. Stops itself when its lease expires."""
+    """A simulated agent: claims an attempt, trains, sends reports, saves checkpoints and ends.
+
+    The agent stops itself when its lease expires.
+    """
 
     def __init__(
         self, machine: SimMachine, launch: LaunchRequest, environment: AgentEnvironment, provider: SimProvider
@@ -55,12 +58,12 @@ class SimAgent(AgentBase):
             task.cancel()
 
     def notice(self) -> None:
-        """Stop on a preemption notice, which only half of the machines pass on to their agent."""
+        """Stop because of a preemption notice. Half of the notices, at random, do not reach the agent."""
         if self.work and self.environment.faults.random.random() < 0.5:
             self.stop("stopped")
 
     def deliver(self) -> None:
-        """Deliver the reports of a dead agent. Does nothing while the agent is alive."""
+        """Send the reports that a dead agent has not sent. Do nothing while the agent is alive."""
         if self._dead and self.work and not self._delivering:
             self._delivering = True
             self.environment.loop.create_task(self._deliver())
@@ -122,7 +125,7 @@ class SimAgent(AgentBase):
         try:
             await self.call(lambda p: p.agent_service.end(self.key(p), body))
         except ReportGap:
-            await self.sleep(1)  # the sender sends the missing frames
+            await self.sleep(1)  # until then the missing frames are sent
         except REJECTIONS:
             self.environment.faults.record(Fault.ZOMBIE, f"{self.record.name} end")
             return True
@@ -136,7 +139,7 @@ class SimAgent(AgentBase):
         return False
 
     async def _deliver(self) -> None:
-        """Send the remaining reports of a dead agent, then its end. Nothing is committed."""
+        """Send the remaining reports of a dead agent, then report its end as lost."""
         until = self.now() + DELIVER_S
         while self.now() < until and not self.rejected and self.record.end_acked is None:
             if self.record.acked >= len(self.record.frames):
@@ -180,7 +183,10 @@ class SimAgent(AgentBase):
         self.environment.maybe_disturb(self.machine, self.record)
 
     def _frames_to_skip(self) -> int:
-        """Return how many frames to skip, to simulate reordering. The server then requests the missing ones."""
+        """Return how many frames to skip in the next batch, to simulate reordering.
+
+        The server then requests the missing frames.
+        """
         waiting = len(self.record.frames) - self.record.acked
         return 1 if waiting > 1 and self.environment.faults.occurs(Fault.REORDERED) else 0
 

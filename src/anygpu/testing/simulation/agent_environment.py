@@ -1,4 +1,4 @@
-"""What simulated agents use: the network and the blob store, with faults of their machines."""
+"""The network and the blob store that simulated agents use, with the faults of their machines."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ class AgentEnvironment:
         return await self.network.call(connection, invoke)
 
     def maybe_disturb(self, machine: SimMachine, record: AgentRecord) -> None:
-        """Perhaps cut off the machine's network, or pause the machine."""
+        """Cut off the machine's network or pause the machine, if the fault injector decides so."""
         now = self.loop.time()
         if self.faults.occurs(Fault.PARTITIONED):
             machine.cut_off_until = now + self.faults.uniform(10, 150)
@@ -52,7 +52,7 @@ class AgentEnvironment:
             record.was_paused = True
 
     async def put(self, machine: SimMachine, url: str, data: bytes) -> None:
-        """Upload to the blob store. The data may be truncated or corrupted."""
+        """Upload data to the blob store. A fault may truncate or corrupt the data."""
         if self.loop.time() < machine.cut_off_until or self.faults.occurs(Fault.REQUEST_LOST):
             raise ServerUnreachable("the upload broke off")
         if self.faults.occurs(Fault.UPLOAD_TORN):
@@ -72,7 +72,7 @@ def blob_key(url: str) -> str:
 
 
 class AgentBase:
-    """The state of a simulated agent, and what its training and its uploads use of it."""
+    """The state of a simulated agent that its training and its uploads share."""
 
     def __init__(
         self, machine: SimMachine, launch: LaunchRequest, environment: AgentEnvironment, provider: SimProvider
@@ -105,7 +105,7 @@ class AgentBase:
         return process.agent_service.authenticate(self.token)
 
     def now(self) -> float:
-        """Return the machine's own time, which does not advance while the machine is paused."""
+        """Return the time of the machine's clock, which stops while the machine is paused."""
         return self.environment.loop.time() - self.machine.frozen_s
 
     async def call(self, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:

@@ -1,4 +1,7 @@
-"""Backends that rent from a simulated provider. Their calls fail in every way that provider calls can fail."""
+"""Backends that rent from a simulated provider.
+
+Calls fail in all ways in which calls to real providers fail.
+"""
 
 import asyncio
 import contextlib
@@ -108,7 +111,7 @@ class SimBackend:
         for machine in [] if lost else self._provider.listed_machines(handle.name):
             self._provider.end_soon(machine)
         if lost and self._faults.random.random() < 0.5:
-            return  # accepted, but never executed
+            return  # the request was accepted but is never executed
         if lost or self._faults.occurs(Fault.TERMINATE_TIMED_OUT):
             await self._time_out()
 
@@ -134,7 +137,7 @@ class SimBackend:
 
 
 class SimHostBackend(SimBackend):
-    """A backend of the user's own host, where the reports of a dead agent remain readable."""
+    """A backend for the user's own host, where the reports of a dead agent can still be read."""
 
     call_kinds: ClassVar[Mapping[str, CallKind]] = {**SimBackend.call_kinds, "deliver": "act"}
 
@@ -148,7 +151,7 @@ class SimHostBackend(SimBackend):
 
 
 class SimCloudBackend(SimBackend):
-    """A backend that charges. It has a meter, and machines may leave addresses behind."""
+    """A backend that costs money. It has a meter, and an address may remain after its machine has ended."""
 
     call_kinds: ClassVar[Mapping[str, CallKind]] = {
         **SimBackend.call_kinds,
@@ -186,7 +189,10 @@ def charged_microusd(provider: SimProvider, machine: SimMachine) -> int:
 
 
 def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observation:
-    """Return what the provider lists for one name. If a twin may be hidden, an ended machine proves nothing."""
+    """Return an observation of the machines with one name, as the provider lists them.
+
+    While a second machine of that name may not be listed yet, an ended machine gives ABSENT instead of GONE.
+    """
     there = [machine for machine in machines if provider.is_listed(machine)]
     certain = provider.lists_completely(machines[0].name)
     first, *twins = (_interval(provider, machine) for machine in machines)

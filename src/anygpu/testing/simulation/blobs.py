@@ -9,10 +9,10 @@ from anygpu.testing.memory.blobs import MemoryBlobs
 
 
 class SimBlobs(MemoryBlobs):
-    """An in-memory `Blobs` with blobs that can be damaged."""
+    """An in-memory `Blobs` whose blobs can be damaged."""
 
     def damage(self, manifest: str, rng: random.Random) -> None:
-        """Delete the manifest, or overwrite one of its chunks."""
+        """Damage a checkpoint: delete its manifest, or overwrite one of its chunks."""
         chunks = list(self._chunks(manifest))
         if not chunks or rng.random() < 0.5:
             self._blobs.pop(manifest, None)
@@ -22,7 +22,7 @@ class SimBlobs(MemoryBlobs):
             self._blobs[key] = (self._blobs[key][0], b"rot")
 
     def has_valid_checkpoint(self, manifest: str) -> bool:
-        """Check that all chunks of the checkpoint are intact."""
+        """Return whether all chunks of the checkpoint are intact."""
         chunks = list(self._chunks(manifest))
         return bool(chunks) and all(self._is_whole(key, sha256) for key, sha256 in chunks)
 

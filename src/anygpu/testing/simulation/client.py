@@ -1,4 +1,4 @@
-"""Simulated users: they submit, resubmit, cancel, migrate, and follow the event stream."""
+"""Simulated users who submit, resubmit, cancel and migrate jobs and follow the event stream."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ SCOPE = Scope(organisation="lab", project="vision", person="ada")
 
 
 class SimClient:
-    """A user who submits one job. Without an idempotency key, it does not retry a submission."""
+    """A user who submits one job. A submission without an idempotency key is not retried."""
 
     def __init__(self, job: SimJob, network: SimNetwork, loop: VirtualLoop) -> None:
         self.record = ClientRecord(job.key)
@@ -85,7 +85,7 @@ class SimClient:
 
 
 class SimFollower:
-    """Reads the project's event stream from a cursor and keeps what it received."""
+    """A reader of the project's event stream that keeps the events it received."""
 
     def __init__(self, network: SimNetwork) -> None:
         self.received: list[Recorded] = []
@@ -98,7 +98,7 @@ class SimFollower:
             await self.catch_up(most=7)
 
     async def catch_up(self, most: int) -> bool:
-        """Read new events; return whether there were any."""
+        """Read new events. Return whether there were any."""
         after = self.received[-1].position if self.received else 0
         try:
             new: Sequence[Recorded] = await self._network.call(

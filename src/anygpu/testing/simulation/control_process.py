@@ -1,4 +1,4 @@
-"""A simulated control process: the real agent service, jobs and supervisor, on interfaces that can crash."""
+"""A simulated control process: the real agent service, jobs and supervisor, on stores that can fail."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SECRET = b"simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
-    """The stores, backends and clock that all control processes share and that outlive them."""
+    """The stores, backends and clock that all control processes use. They outlive the processes."""
 
     loop: VirtualLoop
     clock: VirtualClock
@@ -42,7 +42,7 @@ class SharedServices:
 
 
 class ControlProcess:
-    """A process with API and supervisor, from its start to its crash."""
+    """One run of a control process (API and supervisor), from its start to its crash."""
 
     def __init__(self, shared: SharedServices, life: ProcessLife) -> None:
         self.life = life
@@ -107,7 +107,7 @@ class _NoSecrets:
 
 
 def _new_wake(shared: SharedServices, life: ProcessLife) -> SimWake:
-    """Make the wake-up of a process. Some wake-ups are lost, and a dead process receives none."""
+    """Return the wake-up signal of a process. Some signals are lost, and a dead process receives none."""
     wake = _LossyWake(shared.loop)
     wake.faults = shared.faults
     gated: Any = crashable(wake, life, wait="call")

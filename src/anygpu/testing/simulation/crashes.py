@@ -1,4 +1,4 @@
-"""Simulate crashing processes. Every call of a dead process hangs forever, so not even its `finally` clauses run."""
+"""Simulated crashes. Every call of a dead process waits forever, so not even its `finally` clauses run."""
 
 import asyncio
 import inspect
@@ -16,14 +16,14 @@ CallKind = Literal["read", "write", "act", "call"]
 
 @dataclass(frozen=True, slots=True)
 class CrashPoint:
-    """Crash at the n-th write, just before or just after it takes effect."""
+    """A crash at the n-th write, just before or just after the write takes effect."""
 
     write: int
     before: bool
 
 
 class ProcessLife:
-    """The life of one process, which may stall and crash."""
+    """The state of one process: running, stalled or dead."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ProcessLife:
         self._stalls: list[tuple[float, float]] = []
 
     def running_s(self, since: float, until: float) -> float:
-        """Return how long the process was not stalled in this period."""
+        """Return for how many seconds between `since` and `until` the process was not stalled."""
         awake, at = 0.0, since
         for began, ended in sorted(self._stalls):
             awake += max(0.0, min(began, until) - at)
@@ -59,14 +59,17 @@ class ProcessLife:
             self._on_death()
 
     async def wait_until_running(self) -> None:
-        """Wait while the process is stalled; hang forever if it is dead."""
+        """Wait while the process is stalled. Never return if the process is dead."""
         if self.alive and self._loop.time() < self._stalled_until:
             await asyncio.sleep(self._stalled_until - self._loop.time())
         if not self.alive:
             await self._loop.create_future()
 
     async def call(self, kind: CallKind, call: Callable[[], Awaitable[T]]) -> T:
-        """Make one call of the process. Store calls have latency, so that calls of others interleave."""
+        """Make one call on behalf of the process, unless it is dead.
+
+        Calls of stores take a random time, so that calls of different processes interleave.
+        """
         if self._latency_s and kind in ("read", "write"):
             await asyncio.sleep(self._faults.uniform(0, self._latency_s))
         if not self._is_running():
@@ -117,11 +120,14 @@ class ProcessLife:
 
 
 class _Proxy:
-    """An object whose methods are those of the wrapped object, called through a `ProcessLife`."""
+    """An object with the methods of another object, which are called through a `ProcessLife`."""
 
 
 def crashable(inner: T, life: ProcessLife, **kinds: CallKind) -> T:
-    """Wrap an object so that its calls crash and stall with the process. `kinds` gives the kind of each method."""
+    """Return a wrapper whose calls stall and crash with the process.
+
+    `kinds` gives the kind of call of each method; the default is `read`.
+    """
     outer = _Proxy()
     if unknown := kinds.keys() - set(dir(inner)):
         raise ValueError(f"{type(inner).__name__} has no {', '.join(sorted(unknown))}")

@@ -7,7 +7,10 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """The kinds of fault. Each is counted, and the suite asserts that every kind occurred."""
+    """The kinds of fault.
+
+    Occurrences are counted, and the test suite asserts that every kind has occurred.
+    """
 
     KILLED_BEFORE_WRITE = "process killed before a write"
     KILLED_AFTER_WRITE = "process killed after a write"
@@ -59,7 +62,7 @@ class Fault(StrEnum):
     CHECKPOINT_ROTTED = "published checkpoint damaged at rest"
 
 
-# Probability per opportunity, in histories in which the kind occurs.
+# Probability of a fault each time it can occur, in histories that include its kind.
 RATES: Mapping[Fault, float] = {
     Fault.KILLED_BEFORE_WRITE: 0.006,
     Fault.KILLED_AFTER_WRITE: 0.006,
@@ -106,7 +109,7 @@ RATES: Mapping[Fault, float] = {
 
 
 class FaultInjector:
-    """Decides by its seed when a fault occurs, and counts. After `until` no fault occurs."""
+    """Decides at random, by a seed, when faults occur, and counts them. No fault occurs after `until`."""
 
     def __init__(
         self,
@@ -143,6 +146,9 @@ class FaultInjector:
 
 
 def random_rates(rng: random.Random) -> dict[Fault, float]:
-    """Choose which kinds occur in a history, and their rates. Few kinds at a time show more than all at once."""
+    """Return a random choice of faults with their rates.
+
+    Histories with few kinds of fault reveal more errors than histories with all kinds.
+    """
     share = rng.choice([0.0, 0.15, 0.3, 0.3, 0.6, 1.0])
     return {fault: rate * rng.uniform(0.3, 1.2) for fault, rate in RATES.items() if rng.random() < share}

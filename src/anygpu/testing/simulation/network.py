@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(eq=False, slots=True)
 class SimConnection:
-    """The connection of one caller."""
+    """The connection of one caller to the control processes."""
 
     name: str
     is_cut_off: Callable[[], bool] = lambda: False
@@ -26,7 +26,7 @@ class SimConnection:
 
 
 class SimNetwork:
-    """Delivers calls to a control process that is alive."""
+    """The network that delivers calls to a control process that is alive."""
 
     def __init__(
         self,
@@ -41,7 +41,10 @@ class SimNetwork:
         self._problem = problem
 
     async def call(self, line: SimConnection, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
-        """Return the response or raise the server's error; `ServerUnreachable` leaves the outcome unknown."""
+        """Return the response, or raise the error of the server.
+
+        ServerUnreachable means that the call may or may not have been executed.
+        """
         answer = self._loop.create_future()
         timer = self._loop.call_later(TIMEOUT_S, _fail, answer, ServerUnreachable("no answer"))
         line.sent += 1
@@ -99,4 +102,4 @@ def _succeed(answer: "asyncio.Future[Any]", value: Any) -> None:
 def _fail(answer: "asyncio.Future[Any]", error: BaseException) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # marks it as retrieved: the caller may be dead
+        answer.exception()  # mark the exception as retrieved, because the caller may be dead

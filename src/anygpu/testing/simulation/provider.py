@@ -1,6 +1,6 @@
 """A simulated provider of machines with its own records and its own billing.
 
-It shares no code with the real adapters; `backend.py` rents from it.
+The provider shares no code with the real backends. The backends in `backend.py` rent from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,12 +17,15 @@ from anygpu.testing.simulation.virtual_time import START_MS, VirtualLoop
 
 @dataclass(slots=True)
 class SimTariff:
-    """The hourly price and billing rule. The price may change; a machine keeps the price of its launch."""
+    """The hourly price and the billing rule.
+
+    The price may change, but a machine keeps the price of its launch.
+    """
 
     price: int = 0  # micro-dollars per hour
     step_s: int = 1
     minimum_s: int = 0
-    base_price: int = 0  # the price that changes are relative to
+    base_price: int = 0  # price changes are relative to this price
 
     def __post_init__(self) -> None:
         self.base_price = self.price
@@ -31,14 +34,14 @@ class SimTariff:
         self.price = round(self.base_price * factor)
 
     def charge(self, price: int, launched: float, ended: float) -> int:
-        """Return the charge, rounded to a micro-dollar, by the whole seconds of the customer's timestamps."""
+        """Return the charge in micro-dollars for a machine, computed from times in whole seconds."""
         seconds = provider_time_ms(ended) // 1000 - provider_time_ms(launched) // 1000
         counted = max(self.minimum_s, ceil(Fraction(seconds, self.step_s)) * self.step_s)
         return floor(Fraction(price * counted, 3600) + Fraction(1, 2))
 
 
 def provider_time_ms(at: float) -> int:
-    """Return the time of the provider's clock, which never jumps."""
+    """Return the time `at` by the provider's clock, which never jumps."""
     return START_MS + round(at * 1000)
 
 
@@ -52,7 +55,7 @@ MOMENTS = {
 
 
 class SimGuest(Protocol):
-    """The program that runs on a booted machine."""
+    """The program that runs on a machine after boot."""
 
     def start(self) -> None: ...
 
@@ -63,7 +66,7 @@ class SimGuest(Protocol):
         ...
 
     def deliver(self) -> None:
-        """Send what a dead agent left behind."""
+        """Send the reports that a dead agent has not sent."""
         ...
 
 
@@ -83,17 +86,17 @@ class SimMachine:
     preempted: bool = False
     noticed: bool = False
     exited: bool = False
-    broken_from: float | None = None  # from then on its setup has failed
+    broken_from: float | None = None  # time at which its setup failed
     spool_lost: bool = False
     paused_until: float = 0.0
-    frozen_s: float = 0.0  # total time paused, by which its own clock lags
+    frozen_s: float = 0.0  # total time paused; the machine's clock is late by this time
     cut_off_until: float = 0.0
     guest: SimGuest | None = None
 
 
 @dataclass(eq=False, slots=True)
 class SimAddress:
-    """An address of a machine, which may outlive it."""
+    """An address of a machine. The address may still be allocated when the machine has ended."""
 
     id: str
     machine: SimMachine
@@ -102,7 +105,7 @@ class SimAddress:
 
 @dataclass(slots=True)
 class SimProvider:
-    """Rents out machines. The invariants are checked against its records."""
+    """A provider that rents out machines. The invariants are checked against its records."""
 
     name: str
     loop: VirtualLoop
@@ -112,8 +115,8 @@ class SimProvider:
     tariff: SimTariff
     capacity: int | None = None
     idempotent: bool = True  # by name; if not, a launch that timed out may leave a second machine
-    quota: int | None = None  # concurrent machines
-    max_run_s: float | None = None  # older machines are ended
+    quota: int | None = None  # maximum number of concurrent machines
+    max_run_s: float | None = None  # machines are ended after this time
     has_addresses: bool = False
     machines: list[SimMachine] = field(default_factory=list)
     addresses: list[SimAddress] = field(default_factory=list)
@@ -132,12 +135,15 @@ class SimProvider:
         return [machine for machine in self.machines_named(name) if machine.listed_from <= self.loop.time()]
 
     def is_listed(self, machine: SimMachine) -> bool:
-        """Check whether lists show the machine as running. Lagging lists also show ended machines."""
+        """Return whether lists show the machine as running. A lagging list also shows ended machines."""
         now = self.loop.time()
         return machine.listed_from <= now and (machine.ended_at is None or now < machine.listed_until)
 
     def lists_completely(self, name: str) -> bool:
-        """Check that lists show every machine of this name: names are unique, or the newest machine is old enough."""
+        """Return whether lists show every machine with this name.
+
+        They do if names are unique, or if the newest machine is older than the maximum lag.
+        """
         newest = max((machine.launched_at for machine in self.machines_named(name)), default=0.0)
         return self.idempotent or newest + LAG_S < self.loop.time()
 
@@ -147,7 +153,10 @@ class SimProvider:
         return self.capacity - sum(machine.units for machine in self.active_machines())
 
     def create(self, launch: LaunchRequest, *, check_first: bool = True) -> SimMachine:
-        """Create a machine unless one of this name exists. Without idempotency, only listed machines are seen."""
+        """Return the existing machine with the name of the launch, or create one.
+
+        A provider that is not idempotent finds only machines that are already listed.
+        """
         listed = not_ended(self.listed_machines(launch.name)) if check_first else []
         existing = self.machines_named(launch.name) if self.idempotent else listed
         if existing:
@@ -200,7 +209,7 @@ class SimProvider:
             self.end(machine)
 
     def maybe_interrupt(self, machine: SimMachine, what: str, factor: float = 1.0) -> None:
-        """Perhaps preempt the machine, or let the machine or its agent die."""
+        """Preempt the machine, or kill the machine or its agent, if the fault injector decides so."""
         if machine.ended_at is not None or machine.noticed:
             return
         for fault, notice_s in NOTICES:
@@ -210,12 +219,12 @@ class SimProvider:
                 self._take_back(machine, notice_s)
                 return
         if self.faults.occurs(Fault.MACHINE_DIED, factor) and machine.guest is not None:
-            machine.guest.kill()  # it stays in the records and is still billed
+            machine.guest.kill()  # the machine stays in the records and is still billed
         elif what != "provisioning" and self.faults.occurs(Fault.AGENT_DIED, factor):
             self.agent_exited(machine)
 
     def agent_exited(self, machine: SimMachine) -> None:
-        """Mark the machine as idle. It is billed until it is ended."""
+        """Mark the machine as idle. The machine is billed until it is ended."""
         if machine.guest is not None:
             machine.guest.kill()
         machine.exited = True

@@ -1,6 +1,7 @@
 """Records that the invariants are checked against, independent of the control loop.
 
-Agents and clients record what was acknowledged to them. `CommitRecorder` records commits, their writers and the leader.
+Agents and clients record which of their requests were acknowledged. `CommitRecorder` records each commit with
+its writer and the leader.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,9 +46,9 @@ class SimFrame:
 
 @dataclass(slots=True)
 class AgentRecord:
-    """The actions of one agent, and what was acknowledged to it."""
+    """The actions of one agent, and which of them were acknowledged."""
 
-    name: str  # of the attempt
+    name: str  # name of the attempt
     machine: str
     job_id: str = ""
     attempt: int = 0
@@ -56,7 +57,7 @@ class AgentRecord:
     restored_step: int | None = None  # read from the restored bytes, not from the assignment
     frames: list[SimFrame] = field(default_factory=list)
     acked: int = 0
-    went_back_to: int | None = None  # the server requested frames that it had acknowledged
+    went_back_to: int | None = None  # set if the server requested frames that it had already acknowledged
     trained_from: float | None = None
     trained_until: float | None = None
     was_paused: bool = False
@@ -86,10 +87,10 @@ class AgentRecord:
 
 @dataclass(slots=True)
 class ClientRecord:
-    """The acknowledgements that one client received."""
+    """The acknowledgements of one client's requests."""
 
     key: str | None
-    job_ids: list[str] = field(default_factory=list)  # of every acknowledged submission
+    job_ids: list[str] = field(default_factory=list)  # job id of every acknowledged submission
     submitted_at: float = 0.0
     cancel_acked: bool = False
 
@@ -158,7 +159,10 @@ class CommitRecorder:
 
 
 class _RecordingJournal:
-    """A journal that reports its writes to a recorder. Stores without threads commit before they return, in order."""
+    """A journal that reports its writes to a recorder, in the order of the commits.
+
+    The order is right because the wrapped stores use no threads and commit before they return.
+    """
 
     def __init__(self, journal: Journal, process: str, witness: CommitRecorder) -> None:
         self._journal, self._process, self._recorder = journal, process, witness

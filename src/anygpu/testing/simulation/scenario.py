@@ -1,4 +1,4 @@
-"""The plan of one simulated history: jobs, backends, control processes and fault rates."""
+"""The scenario of one simulated history: jobs, backends, control processes and fault rates."""
 
 import random
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from anygpu.testing.simulation.crashes import CrashPoint
 from anygpu.testing.simulation.faults import Fault, random_rates
 from anygpu.testing.simulation.training import SimScript
 
-# The product's defaults, some scaled down so that a history needs fewer steps.
+# The product's default policy, partly with shorter times, so that a history needs fewer steps.
 POLICY = ControlPolicy(
     lease_s=30,
     grace_s=5,
@@ -54,7 +54,7 @@ FAULTS_UNTIL_S = 400.0
 PATIENT_KEY = "patient"
 BUDGETS = (30_000, 50_000, 90_000)  # micro-dollars: the cost of some minutes
 CROWD_SIZE = 15
-ON_DEMAND_OVERHEAD_S = 60.0  # what on-demand machines need besides training: scheduling, boot, reports
+ON_DEMAND_OVERHEAD_S = 60.0  # time besides training: scheduling, boot, reports
 SPOT_RATES = {
     Fault.PREEMPTED_0: 0.08,
     Fault.PREEMPTED_30: 0.08,
@@ -78,7 +78,7 @@ class SimJob:
     at: float
     script: SimScript = field(default_factory=SimScript)
     key: str | None = None
-    again_at: float | None = None  # submitted again with the same key
+    again_at: float | None = None  # when the job is submitted again with the same key
     cancel_at: float | None = None
     priority: int = 0
     units: int = 1
@@ -92,7 +92,7 @@ class SimJob:
     migrate_to: str = ""
     fallbacks: tuple[str, ...] = ()
     project: str = "vision"
-    deadline_s: float | None = None  # from its submission
+    deadline_s: float | None = None  # deadline in seconds after submission
     expected_s: float | None = None  # expected training time
 
     def spec(self) -> JobSpec:
@@ -123,7 +123,7 @@ class SimJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioBackend:
-    """A backend of the scenario."""
+    """The properties of a backend in a scenario."""
 
     name: str
     price: int
@@ -149,12 +149,12 @@ class Scenario:
     latency_s: float = 0.0
     rates: Mapping[Fault, float] = field(default_factory=dict)
     faults_until: float = FAULTS_UNTIL_S
-    crash: CrashPoint | None = None  # of the first process
+    crash: CrashPoint | None = None  # crash of the first control process
     policy: ControlPolicy = POLICY
 
 
 def scenario_for_seed(seed: int) -> Scenario:
-    """Return the scenario of a seed."""
+    """Return the scenario for a seed. The same seed always gives the same scenario."""
     rng = random.Random(f"projects:{seed}")
     if rng.random() < 0.08:
         return _two_projects(rng, str(seed))
@@ -170,7 +170,10 @@ def scenario_for_seed(seed: int) -> Scenario:
 
 
 def _two_projects(rng: random.Random, seed: str) -> Scenario:
-    """Two projects with too few slots: long jobs of one are preempted for jobs of the other."""
+    """Return a scenario of two projects with too few slots.
+
+    Long jobs of one project are preempted for jobs of the other.
+    """
     box = ScenarioBackend(name="box", price=0, capacity=rng.choice([1, 2]), idempotent=rng.random() < 0.5)
     quotas = rng.choice([{}, {}, {"speech": 1}, {"vision": 1, "speech": 1}])
     sharing = replace(POLICY.sharing, quotas=quotas, may_borrow=rng.random() < 0.5)
@@ -200,7 +203,10 @@ def _project_job(rng: random.Random, number: int) -> SimJob:
 
 
 def _better_offers(rng: random.Random, seed: str) -> Scenario:
-    """Long jobs on paid machines, and better offers that appear while they run; some jobs never save."""
+    """Return a scenario of long jobs on paid machines, with better offers that appear while the jobs run.
+
+    Some of the jobs never save a checkpoint.
+    """
     dear = ScenarioBackend(name="dear", price=3_000_000, idempotent=rng.random() < 0.5)
     cheap = ScenarioBackend(
         name="cheap",
@@ -262,7 +268,10 @@ def _one_project(seed: int) -> Scenario:
 
 
 def _with_stalling_leader(scenario: Scenario) -> Scenario:
-    """Stall the leader often, so that the other process takes over before the leader notices."""
+    """Return the scenario with a leader that often stalls.
+
+    The other process then takes over before the leader notices.
+    """
     return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
 
 
@@ -271,13 +280,16 @@ def _with_short_patience(policy: ControlPolicy) -> ControlPolicy:
 
 
 def _with_deadline(job: SimJob, rng: random.Random) -> SimJob:
-    """Add a deadline, which need not be met in a history with faults."""
+    """Return the job with a deadline, which need not be met in a history with faults."""
     work_s = job.script.steps * job.script.step_s
     return replace(job, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)
 
 
 def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
-    """Unreliable spot backends, a reliable on-demand backend, and a deadline that on-demand can meet."""
+    """Return a scenario with unreliable spot backends and a reliable on-demand backend.
+
+    The deadline can be met with on-demand machines alone.
+    """
     spot = ScenarioBackend(name="spot", price=300_000, interruptible=True, idempotent=rng.random() < 0.5)
     other = ScenarioBackend(name="other", price=250_000, interruptible=True, quota=rng.choice([None, 0]))
     cloud = ScenarioBackend(name="cloud", price=1_000_000, steady=True)
@@ -379,7 +391,7 @@ def _random_backends(rng: random.Random) -> tuple[ScenarioBackend, ...]:
 
 
 def _crowd_of_jobs(rng: random.Random) -> tuple[SimJob, ...]:
-    """One patient job that is large or of low priority, and other jobs that keep coming."""
+    """Return one patient job, which is large or has low priority, and many other jobs that keep coming."""
     script = SimScript(steps=2, step_s=rng.choice([15.0, 20.0]), save_every=2)
     large = rng.random() < 0.5
     patient = SimJob(

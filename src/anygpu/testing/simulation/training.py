@@ -12,7 +12,7 @@ from anygpu.testing.simulation.uploads import SimUploader, read_step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimScript:
-    """The behaviour of a simulated job, passed in its environment variables."""
+    """The behaviour of a simulated script, passed to the agent in environment variables."""
 
     steps: int = 4
     step_s: float = 8.0
@@ -41,7 +41,7 @@ class SimScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingEnd:
-    """The end of the user's process."""
+    """How the user's process ended."""
 
     outcome: str
     exit_code: int | None = None
@@ -60,7 +60,7 @@ class TrainingEnd:
 
 
 class SimTrainer:
-    """Runs a script from its checkpoint."""
+    """Runs a simulated script, starting from its checkpoint."""
 
     def __init__(self, agent: AgentBase, uploader: SimUploader) -> None:
         self._agent = agent
@@ -114,7 +114,7 @@ class SimTrainer:
         return bool(self._agent.stopping)
 
     async def _stop(self) -> TrainingEnd:
-        """End the script within the grace period, after a last checkpoint unless it was cancelled."""
+        """End the script within the grace period. Save a last checkpoint unless the job was cancelled."""
         outcome = self._agent.stopping
         if outcome in ("stopped", "timeout") and self._step:
             self._uploader.save(self._step)
@@ -122,7 +122,7 @@ class SimTrainer:
         return TrainingEnd(outcome=outcome, step=self._step)
 
     async def _restore(self) -> None:
-        """Download the checkpoint; start from the beginning if it is damaged."""
+        """Download the checkpoint. If it is damaged, start from the beginning."""
         resume = self._agent.work["resume"]
         while resume is not None and not self._agent.stopping:
             try:

@@ -95,7 +95,10 @@ def _manifest(step: int, data: bytes) -> dict[str, Any]:
 
 
 def checkpoint_bytes(job_id: str, attempt: int, step: int) -> bytes:
-    """Return three distinct chunks of `CHUNK_BYTES`, so that damage to one checkpoint does not affect others."""
+    """Return the content of a checkpoint: three chunks of `CHUNK_BYTES`.
+
+    No two checkpoints share a chunk, so damage to one does not affect others.
+    """
     pieces = (f"{step}|{attempt}|{number}|{job_id[-9:]}".ljust(CHUNK_BYTES, ".") for number in range(3))
     return "".join(pieces).encode()
 

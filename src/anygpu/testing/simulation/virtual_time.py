@@ -1,4 +1,4 @@
-"""An event loop and a clock in virtual time, seeded randomness, and wake-ups on that loop."""
+"""An event loop and a clock in virtual time, seeded randomness, and wake-up signals for that loop."""
 
 import asyncio
 import heapq
@@ -21,7 +21,7 @@ _Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods, the simulation 
 
 
 class VirtualCall:
-    """A scheduled callback. Cheaper than asyncio's handle, since a history needs thousands."""
+    """A scheduled callback. It is faster than asyncio's handle; a history needs thousands."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
@@ -41,7 +41,7 @@ class VirtualCall:
 
 
 class VirtualLoop(_Loop):  # type: ignore[misc]
-    """An event loop without threads and sockets. When nothing is ready, time jumps to the next timer."""
+    """An event loop without threads and sockets. When no task is ready, time jumps to the next timer."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -106,7 +106,7 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
                 call.callback(*call.args)
             else:
                 call.context.run(call.callback, *call.args)
-        except Exception as error:  # noqa: BLE001  as any event loop does: report it and go on
+        except Exception as error:  # noqa: BLE001  like any event loop, report the error and continue
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _next_timer(self) -> VirtualCall:
@@ -118,7 +118,7 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
         return call
 
     def finish(self) -> None:
-        """Cancel the remaining tasks."""
+        """Cancel all remaining tasks."""
         for _ in range(20):
             pending = [task for task in self.tasks if not task.done()]
             if not pending:
@@ -175,7 +175,7 @@ class SeededRandomness:
 
 
 class SimWake:
-    """The wake-up of one simulated process."""
+    """The wake-up signal of one simulated process."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -201,7 +201,7 @@ class SimWake:
 
 
 def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine function to its end in virtual time."""
+    """Run a coroutine function in virtual time until it returns."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(main(loop))

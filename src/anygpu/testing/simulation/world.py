@@ -1,4 +1,4 @@
-"""Build a simulated world from a scenario and run it until nothing is left to do."""
+"""Build the simulated world of a scenario and run it until everything has ended."""
 
 import asyncio
 import hashlib
@@ -91,7 +91,7 @@ class SimWorld:
         return max((job.at for job in self.scenario.jobs), default=0.0)
 
     async def _disturb(self) -> None:
-        """Change wall clocks and prices now and then."""
+        """Change wall clocks and prices when the fault injector decides so."""
         while self.faults.active:
             await asyncio.sleep(5)
             for tariff in (provider.tariff for provider in self.providers if provider.tariff.price):
@@ -220,7 +220,10 @@ class SimWorld:
 
 
 def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Reports]]:
-    """Open the SQL stores on SQLite in memory. Each process has its own journal with its own cache of views."""
+    """Return functions that open the SQL stores on SQLite in memory.
+
+    Each process has its own journal, with its own cache of views.
+    """
     from anygpu.store.sql.inline import InlineDatabase
     from anygpu.store.sql.journal import SqlJournal
     from anygpu.store.sql.reports import SqlReports

@@ -107,7 +107,7 @@ class SimulatedRunPod:
         return {"gpus": [gpu_json(gpu) | (self._stock(gpu, query) if wants_stock else {}) for gpu in GPUS]}
 
     def _stock(self, gpu: RunPodGpu, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the availability by data center; `NONE` if the number of GPUs or the cloud is not offered."""
+        """Return the availability by data center; `NONE` if the GPU count or the cloud is not offered."""
         count, cloud = int(query.get("count", 1)), query.get("cloud", SECURE)
         machine_type = VENDOR.find_type(type_name(gpu.id, count, cloud))
         stocked = {
