@@ -111,7 +111,10 @@ def _fixed_world_size(analysis: Analysis) -> Iterator[Lint]:
 
 
 def _is_small(analysis: Analysis) -> bool:
-    """Return whether the model is too small to benefit; judged by its data if its size is unknown."""
+    """Return whether the model is too small to benefit from mixed precision.
+
+    If the model's size is unknown, the size of its data decides.
+    """
     if analysis.parameters is not None:
         return analysis.parameters.value < SMALL_MODEL
     return analysis.dataset_gb is not None and analysis.dataset_gb.value < SMALL_DATA_GB

@@ -245,7 +245,7 @@ class Catalog:
     def _matching_shapes(
         self, need: Resources, clouds: Collection[str], spot: bool | None, dedicated: bool, least_gib: float
     ) -> bytearray:
-        """Return a 0 or 1 for each machine shape: whether it matches the search."""
+        """Return for each machine shape a 1 if the shape matches the search, else a 0."""
         kinds = _matching_kinds({shape.gpu for shape in self._shapes}, need.gpu)
         places = {each.cloud for each in terms().values() if _is_allowed(each, clouds, dedicated)}
         return bytearray(

@@ -111,9 +111,9 @@ def _whole(count: float) -> int:
 
 
 def _price(cells: Mapping[str, str], column: str) -> int | None:
-    """Parse a price; return None if it is empty or `nan`.
+    """Parse a price; return None for an empty cell or `nan`.
 
-    A price of 0 is returned as 0: a Google host's price can be included in the GPU's.
+    A price of 0 is allowed: the price of a Google host can be included in the price of its GPU.
     """
     text = (cells.get(column) or "").strip().lower()
     return None if text in ("", "nan") else 0 if _is_zero(text) else parse_price(cells, column)

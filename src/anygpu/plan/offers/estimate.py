@@ -177,9 +177,10 @@ class Estimator:
         )
 
     def max_run_reason(self, candidate: Candidate, wall_s: float, runs: int) -> str:
-        """Return why the offer's maximum run time is too short for the job; empty if it is not.
+        """Return why the offer's maximum run time is too short for the job.
 
-        Also empty if the prediction has low confidence or the code was not analysed.
+        Return an empty string if the time suffices, if the prediction has low confidence, or if the code
+        was not analysed.
         """
         longest_s = candidate.offer.max_run_or_inf_s
         if (

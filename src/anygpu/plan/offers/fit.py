@@ -1,6 +1,6 @@
 """Check whether an offer fits a job.
 
-Functions ending in `_reason` or `_mismatch` return an empty string if it fits.
+Functions named `..._reason` or `..._mismatch` return why it does not fit, or an empty string if it fits.
 """
 
 from typing import NamedTuple

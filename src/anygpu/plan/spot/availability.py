@@ -26,10 +26,9 @@ def prior_hazard(age: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A forecast for an interval and a period of time.
+    """A forecast of how long an interval lasts within a period.
 
-    Has the expected ticks of the interval within the period, and the probability that it lasts to the
-    end.
+    Has the expected number of ticks, and the probability that the interval lasts for the whole period.
     """
 
     expected_ticks: float

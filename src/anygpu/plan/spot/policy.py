@@ -106,10 +106,10 @@ def enforce_deadline(job: SpotJob, state: TickState, preferred: SpotDecision) ->
 
 
 def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
-    """Return whether the deadline can be met after `choice`.
+    """Return whether `choice` is safe for the deadline.
 
-    In the worst case `choice` makes no progress until the next tick, and an on-demand machine starts
-    then.
+    A choice is safe if an on-demand machine that starts at the next tick would still be on time, whatever
+    happens until then.
     """
     if choice == ON_DEMAND:
         return True
@@ -152,7 +152,7 @@ def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -
 def _is_worth_switching(
     job: SpotJob, state: TickState, availability: SpotAvailability, zone: str, *, restart_usd: float
 ) -> bool:
-    """Return whether starting on spot in `zone` saves more than it risks.
+    """Return whether the savings of starting on spot in `zone` exceed the risk.
 
     When waiting, the savings must exceed the expected cost of the restart after an interruption. On an
     on-demand machine, the savings of one tick must exceed the risk of two restarts in that tick.

@@ -148,7 +148,8 @@ def _in_collection(code: Code) -> CodeFinding[str] | None:
 def _named_dataset(code: Code, call: CallSite, setting: Value) -> CodeFinding[str]:
     """Return the data set of a `load_dataset` call.
 
-    `load_dataset("glue", "sst2")` is glue/sst2; for `load_dataset("csv", data_files=...)` it is the file.
+    `load_dataset("glue", "sst2")` loads glue/sst2; `load_dataset("csv", data_files=...)` loads the given
+    file.
     """
     name = str(setting.value)
     files = code.settings.evaluate_text(call.argument("data_files", "data_dir"))

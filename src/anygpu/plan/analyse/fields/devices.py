@@ -71,7 +71,10 @@ def _hf_option(code: Code) -> CodeFinding[str] | None:
 
 
 def _pmap(code: Code) -> CodeFinding[str] | None:
-    """Find `jax.pmap` in the text, since `@functools.partial(jax.pmap, ...)` is not a call of it."""
+    """Find `jax.pmap` by a text search.
+
+    A decorator such as `@functools.partial(jax.pmap, ...)` is no call of `jax.pmap`.
+    """
     if not code.imports("jax"):
         return None
     for source in code.facts.sources:

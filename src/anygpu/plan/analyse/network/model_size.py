@@ -15,10 +15,10 @@ _HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
 
 
 def count_parameters(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """Return the number of parameters, from the first source that knows it; None if none does.
+    """Return the number of parameters; None if unknown.
 
-    Sources are the layers in the code, the table of published models, configuration values, and the
-    model's name.
+    The first of these sources that knows the number is used: layers in the code, table of published
+    models, configuration values, the model's name.
     """
     for reader in (
         _count_built,
