@@ -1,7 +1,7 @@
 """Functions for training scripts: report metrics, progress and checkpoints. Outside a job they do nothing.
 
-Each call appends one line to `points.jsonl` in the directory ANYGPU_DIR with a single write, so the line survives a
-crash of the script. Errors are never raised into training: a warning is printed instead.
+Each call appends one line to `points.jsonl` in the directory ANYGPU_DIR with a single write, so the line
+survives a crash of the script. Errors never interrupt training: a warning is printed instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _progress_written_at = float("-inf")
 
 
 def log(metrics: Mapping[str, Any] | None = None, step: int | None = None, **more: Any) -> None:
-    """Record numbers: `anygpu.log(loss=0.2, step=120)` or `anygpu.log({"val/loss": 0.2}, step=120)`."""
+    """Record metrics: `anygpu.log(loss=0.2, step=120)` or `anygpu.log({"val/loss": 0.2}, step=120)`."""
     if not _directory:
         return
     numbers = more if metrics is None else _merge(metrics, more)
@@ -59,10 +59,10 @@ def progress(
     message: str | None = None,
     fraction: float | None = None,
 ) -> None:
-    """Report how far training is.
+    """Report how far training has progressed.
 
-    `epoch` counts completed epochs from 1. A value that is left out keeps its last value. The call is cheap: progress
-    is written with the next `log`, or five times a second.
+    `epoch` is the number of completed epochs. An argument that is left out keeps its last value. The call is
+    cheap: progress is written with the next `log`, or by itself at most five times a second.
     """
     counts = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
     values: dict[str, Any] = {name: _to_int(value) for name, value in counts.items() if value is not None}
@@ -78,8 +78,8 @@ def progress(
 def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool = False) -> None:
     """Upload a complete checkpoint, a file or a directory. A later attempt resumes from it.
 
-    It is copied before this function returns, so it may be overwritten afterwards. With `wait` the function returns
-    when the upload has finished or failed.
+    The checkpoint is copied before this function returns, so the script may overwrite it afterwards. With
+    `wait`, the function returns when the upload has finished or failed.
     """
     snapshot = _announce("c", "checkpoints", path, {} if step is None else {"step": _to_int(step)})
     while wait and snapshot is not None and os.path.isdir(snapshot):
@@ -87,7 +87,7 @@ def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool
 
 
 def artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
-    """Upload a result now, such as the best model so far. It is copied before this function returns."""
+    """Upload a result now, such as the best model so far. The file is copied before this function returns."""
     _announce("b", "artifacts", path, {} if name is None else {"name": str(name)})
 
 
@@ -101,14 +101,14 @@ def best(path: str | os.PathLike[str]) -> None:
 
 
 def resume_path() -> str | None:
-    """Return the checkpoint to resume from, a file or a directory, or None for a fresh start."""
+    """Return the path of the checkpoint to resume from, a file or a directory; None for a fresh start."""
     return os.environ.get("ANYGPU_RESUME_PATH") or None
 
 
 def should_stop() -> bool:
     """Return True if the job should save and exit: it is preempted, migrated, or out of budget or time.
 
-    It is cheap enough to call at every step.
+    Cheap enough to call at every step.
     """
     global _stop_requested, _stop_checked_at
     if _stop_requested or not _directory:
@@ -131,7 +131,7 @@ def _merge(metrics: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_numbers(values: dict[str, Any]) -> dict[str, Any]:
-    """Convert values to numbers (numpy and torch scalars by .item()). Others are ignored with a warning."""
+    """Convert values to numbers (numpy and torch scalars by `.item()`). Other values are ignored with a warning."""
     numbers = {}
     for name, value in values.items():
         number = _to_number(value)
@@ -160,7 +160,7 @@ def _to_int(value: Any) -> int | None:
 
 
 def _append(line: dict[str, Any]) -> None:
-    """Append a line with a single write, so that threads and child processes cannot mix their lines."""
+    """Append a line to points.jsonl with a single write, so that lines of threads and child processes do not mix."""
     global _fd, _last_line_partial, _progress_written_at, _pending_progress
     if not _directory:
         return
@@ -182,13 +182,13 @@ def _open_channel() -> int:
 
 
 def _after_fork() -> None:
-    """Forget the file in a child process. A daemon closes all descriptors, and their numbers are used again."""
+    """Forget the open file in a child process. A daemon closes all descriptors, and their numbers are used again."""
     global _fd, _pending_progress
     _fd, _pending_progress = -1, {}
 
 
 def _announce(kind: str, folder: str, path: str | os.PathLike[str], fields: dict[str, Any]) -> str | None:
-    """Copy a file or directory, then announce it. Return the directory of the copy, or None if it failed."""
+    """Copy a file or directory, then announce the copy to the agent. Return its directory; None if copying failed."""
     if not _directory:
         return None
     try:
@@ -239,7 +239,7 @@ def _touch(path: str) -> None:
 
 
 def copy_file(source: str, target: str) -> None:
-    """Copy a file, in the kernel if possible: that is instant on file systems that share blocks."""
+    """Copy a file, inside the kernel if possible. That is instant on file systems that can share blocks."""
     with open(source, "rb") as reading, open(target, "wb") as writing:
         copied = _copy_in_kernel(reading.fileno(), writing.fileno())
         if not copied:

@@ -1,1 +1,1 @@
-"""The agent: the small program beside the user's code. Python 3.9 and its standard library only."""
+"""The agent: the program that runs the user's job on a machine. Python 3.9 and its standard library only."""

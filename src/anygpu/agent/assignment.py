@@ -1,4 +1,4 @@
-"""The assignment: the server's response to a claim, with the defaults of the protocol."""
+"""The assignment: the server's answer to a claim. Missing fields get the defaults of the protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JobInstructions:
 
 
 class Assignment:
-    """An attempt: its token, the intervals the server asks for, and its job."""
+    """One attempt: its token, the time intervals that the server chose, and the job to run."""
 
     def __init__(self, response: dict[str, Any]) -> None:
         self.token: str = response["token"]
@@ -60,7 +60,7 @@ class Assignment:
         self._payload = response["work"]
 
     def url_for(self, sha256: str) -> str | None:
-        """Return the signed URL of the file with this hash, wherever it appears in the assignment."""
+        """Return the signed URL of the file with hash `sha256`, or None if the assignment has no such file."""
         return _find_url(self._payload, sha256)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class AttemptRunner:
-    """Creates the parts of an attempt, connects them, and runs it."""
+    """Runs one attempt: creates its reporter, loop and monitor, connects them, and returns an exit code."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AttemptRunner:
         return self._finish(*_end_fields(end, training.last_line()))
 
     def _start_threads(self) -> None:
-        """Start everything that can stop the attempt: timeout, signals, orders, preemption notices."""
+        """Start everything that can stop the attempt: timeout, signals, orders and preemption notices."""
         timeout_s = self._assignment.job.timeout_s
         if timeout_s is not None:
             self._loop.timeout_at = time.monotonic() + timeout_s
@@ -134,7 +134,7 @@ class AttemptRunner:
         )
 
     def _start_job(self, plan: LaunchPlan) -> JobProcess:
-        """Start the job. It is recorded first, so that a later agent knows that it may have run."""
+        """Start the job. Write process.json first, so that a later agent knows that the job may have run."""
         self._record_process({"pid": None, "ends_with": plan.kill_command})
         process = JobProcess(
             plan.argv, plan.cwd, plan.env, self._assignment.name, _slot_lock_fds(), plan.kill_command
@@ -162,7 +162,10 @@ class AttemptRunner:
     def _finish(
         self, outcome: str, exit_code: int | None = None, signal_number: int | None = None, message: str = ""
     ) -> int:
-        """Deliver all reports, then the end. Reports that cannot be delivered stay in the spool."""
+        """Deliver all reports, then the end of the attempt, and return the agent's exit code.
+
+        Reports that cannot be delivered stay in the spool.
+        """
         self._reporter.flush()
         deadline = time.monotonic() + self._assignment.deliver_s
         if not self._sender.deliver_all(deadline):
@@ -173,7 +176,7 @@ class AttemptRunner:
         return delivery.send_end(self._connect(), end, deadline, self._attempt_dir)
 
     def _connect(self) -> ServerClient:
-        """Return a new connection. Each thread needs one of its own."""
+        """Return a new connection to the server. Each thread needs its own."""
         return ServerClient(self._address, self._assignment.token)
 
     def _write_stop_flag(self, reason: str) -> None:
@@ -185,7 +188,7 @@ class AttemptRunner:
             self._reporter.write_line(f"cannot make should_stop() return True: {error}")
 
     def _on_notice(self, notice: PreemptionNotice) -> None:
-        """Pass a notice to the loop. Called in the thread that watches for notices."""
+        """Pass a preemption notice to the loop. Called in the thread that polls for notices."""
         self._loop.notice = notice
         self._wake()
 
@@ -194,7 +197,7 @@ class AttemptRunner:
 
 
 def _end_fields(end: ProcessEnd, last_line: str) -> tuple[str, int | None, int | None, str]:
-    """Return outcome, exit code, signal and message."""
+    """Return outcome, exit code, signal number and message for the end report."""
     code = end.return_code
     exit_code = code if code is not None and code >= 0 else None
     signal_number = -code if code is not None and code < 0 else None
@@ -204,7 +207,7 @@ def _end_fields(end: ProcessEnd, last_line: str) -> tuple[str, int | None, int |
 
 
 def _slot_lock_fds() -> list[int]:
-    """Return the locks on GPU slots that the agent inherited.
+    """Return the file descriptors of the slot locks that the agent inherited.
 
     The job inherits them too, so a slot stays taken as long as any process of the job runs.
     """

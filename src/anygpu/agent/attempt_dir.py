@@ -1,4 +1,4 @@
-"""The directory of an attempt on this machine: its files, its lock, and the removal of old ones."""
+"""The directory of an attempt on this machine: its files, its lock, and the removal of old attempt directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE_DIR = ".anygpu"  # inside the working directory of the job
 LOCK_TRIES, LOCK_RETRY_S = 10, 0.02
 DAY_S = 86_400.0
 DELIVERED_RETENTION_S = 1 * DAY_S  # for debugging
-UNDELIVERED_RETENTION_S = 30 * DAY_S  # it holds reports that did not reach the server
+UNDELIVERED_RETENTION_S = 30 * DAY_S  # the directory has reports that did not reach the server
 
 
 class AttemptDir:
@@ -36,7 +36,7 @@ class AttemptDir:
         return os.path.join(self.path, *names)
 
     def lock(self) -> bool:
-        """Lock the directory until this process ends. Return False if another agent has it."""
+        """Lock the directory until this process ends. Return False if another agent holds the lock."""
         self._lock_fd = os.open(self.join("agent.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         for _ in range(LOCK_TRIES):
             try:
@@ -48,7 +48,7 @@ class AttemptDir:
         return False
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """Read a JSON file of this directory; None if it does not exist."""
+        """Return the content of JSON file `name`; None if the file does not exist."""
         try:
             with open(self.join(name), encoding="utf-8") as file:
                 value: dict[str, Any] = json.load(file)
@@ -60,7 +60,7 @@ class AttemptDir:
         write_json(self.join(name), value)
 
     def remove(self, *names: str) -> None:
-        """Remove files and directories. Errors are ignored: nothing depends on the removal."""
+        """Remove the named files and directories. Errors are ignored: nothing depends on the removal."""
         for name in names:
             try:
                 os.unlink(self.join(name))
@@ -70,7 +70,10 @@ class AttemptDir:
                 shutil.rmtree(self.join(name), ignore_errors=True)
 
     def claimant(self) -> str:
-        """Return the id with which this directory claims its attempt. It is stored, so a repeated claim is the same."""
+        """Return the random id that identifies this agent in a claim.
+
+        The id is stored, so a retry uses the same one.
+        """
         stored = self.read_json("claimant.json")
         if stored is None:
             stored = {"claimant": os.urandom(16).hex()}
@@ -79,15 +82,18 @@ class AttemptDir:
 
 
 def job_directories(cwd: str) -> tuple[str, str]:
-    """Return the directories for outputs and for checkpoints.
+    """Return the directory for outputs and the directory for checkpoints.
 
-    They are inside the working directory, so that relative paths mean the same on every machine.
+    Both are inside the working directory, so that relative paths mean the same on every machine.
     """
     return os.path.join(cwd, STATE_DIR, "outputs"), os.path.join(cwd, STATE_DIR, "checkpoints")
 
 
 def process_identity(pid: int) -> dict[str, Any]:
-    """Return the pid with the start time of its process, which together identify it even if the pid is used again."""
+    """Return the pid of a process with its start time.
+
+    Together they identify it even if the pid is used again.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             start_ticks: int | None = int(file.read().rpartition(b")")[2].split()[19])
@@ -97,7 +103,7 @@ def process_identity(pid: int) -> dict[str, Any]:
 
 
 def remove_old_attempts(attempts: str, alive: Container[str], now: float | None = None) -> list[str]:
-    """Remove the directories of attempts that ended long ago, and return their names."""
+    """Remove directories of attempts that ended long ago, and return the names of these attempts."""
     now = time.time() if now is None else now
     ended = [name for name in _attempt_names(attempts) if name not in alive]
     old = [
@@ -122,7 +128,10 @@ def _attempt_names(attempts: str) -> list[str]:
 
 
 def _retention_s(attempts: str, name: str) -> float:
-    """An agent removes work.json once the server has received the end."""
+    """Return how long to keep the directory of an ended attempt: longer if the server has not received the end.
+
+    The agent removes work.json once the server has received the end.
+    """
     undelivered = os.path.exists(os.path.join(attempts, name, "work.json"))
     return UNDELIVERED_RETENTION_S if undelivered else DELIVERED_RETENTION_S
 

@@ -1,4 +1,4 @@
-"""Build the agent as one file, anygpu-agent.pyz. The same sources give the same bytes."""
+"""Build the agent as one file, anygpu-agent.pyz. Builds from the same sources are identical byte for byte."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def build_pyz(target: str | os.PathLike[str]) -> str:
 def source_command(python: str) -> list[str]:
     """Return the command that starts the agent from the installed package, without a .pyz file.
 
-    `-I -S` keep everything that the agent does not need off the import path.
+    `-I -S` keep the user's and the system's packages off the import path, which makes the start faster.
     """
     return [python, "-I", "-S", os.path.join(PACKAGE, "agent", "__main__.py")]
 

@@ -1,4 +1,4 @@
-"""Report the end of an attempt to the server, also for an agent that died."""
+"""Report the end of an attempt to the server, on behalf of this agent or of one that died."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> int:
-    """Send the spool of an agent that died, and report it as lost. Never starts the user's process."""
+    """Send the spool of an agent that died, and report that agent as lost. Never starts the job."""
     response = attempt_dir.read_json("work.json")
     if response is None:
         return exit_codes.DELIVERED  # never claimed, or already delivered
@@ -41,7 +41,7 @@ def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> i
 
 
 def kill_leftovers(attempt_dir: AttemptDir, assignment: Assignment) -> None:
-    """Kill what still runs of the job that the dead agent had started."""
+    """Kill the processes and the container that are left of the dead agent's job."""
     started = attempt_dir.read_json("process.json")
     if started is None:
         return
@@ -72,7 +72,10 @@ def end_message(
 
 
 def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt_dir: AttemptDir) -> int:
-    """Report the end, then remove the files that are no longer needed, among them the token and the secrets."""
+    """Report the end, then remove the files that are no longer needed, including the token and the secrets.
+
+    Return the agent's exit code.
+    """
     try:
         retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)
     except RequestRefused as refusal:

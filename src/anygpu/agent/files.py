@@ -14,7 +14,7 @@ SMALL_BYTES = 2**20
 
 
 def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace the file at `path`. Readers see the old content or the new, never a part of it."""
+    """Replace the file at `path`. Readers see the complete old content or the complete new content."""
     draft = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:
@@ -24,7 +24,7 @@ def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
-    """Replace a JSON file. Only the owner can read it: it may hold tokens and secrets."""
+    """Replace a JSON file. Only the owner can read the file, because it may contain tokens and secrets."""
     write_atomic(path, json.dumps(value).encode())
 
 
@@ -37,9 +37,9 @@ def file_sha256(path: str) -> str:
 
 
 def new_sha256(size: int = BLOCK_BYTES * 2) -> Any:
-    """Return a hash object that suits `size` bytes of input.
+    """Return a SHA-256 object that is fast for `size` bytes of input.
 
-    OpenSSL's is four times as fast, but loading it takes 3 ms, which does not pay for a small file at the start.
+    OpenSSL's implementation is four times as fast, but loading it takes 3 ms, too long for a small file.
     """
     if size <= SMALL_BYTES:
         try:

@@ -77,16 +77,17 @@ def deliver(attempt_dir: AttemptDir, ticket: Ticket) -> int:
 
 
 def server_address(attempt_dir: AttemptDir, ticket: Ticket) -> ServerAddress:
-    """Return where the server is: a fixed URL, or a file that contains the URL of the current tunnel."""
+    """Return the server's address: a fixed URL, or a file with the URL of the current tunnel."""
     if ticket.get("rendezvous"):
         return TunnelAddress(attempt_dir.join(ticket["rendezvous"]))
     return ServerAddress(ticket["url"])
 
 
 def claim(attempt_dir: AttemptDir, ticket: Ticket, address: ServerAddress) -> tuple[float, Assignment]:
-    """Claim the attempt; return when the request was sent, and the assignment.
+    """Claim the attempt. Return the time at which the request was sent, and the assignment.
 
-    A repeated claim by the same claimant gets the same answer. If another agent has the attempt, the server refuses.
+    A repeated claim by the same claimant gets the same answer. The server refuses if another agent owns the
+    attempt.
     """
     server = ServerClient(address)
     request = {

@@ -1,7 +1,8 @@
-"""A prewarmed agent: it has imported everything, and gets its attempt's directory over a socket.
+"""A prewarmed agent: an agent process that is started before its attempt exists, so that the attempt starts faster.
 
-Like every process of an attempt it must be found by ANYGPU_NAME in the environment that the kernel shows. The kernel
-reads that from the memory of the process, so the agent writes the name there before it does anything else.
+It has imported everything, and receives the attempt's directory over a socket. Like every process of an
+attempt, it must be found by ANYGPU_NAME in the environment that the kernel shows. The kernel reads that from
+the memory of the process, so the agent writes the name there before it does anything else.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ENV_START_FIELD = 47  # field of /proc/self/stat, counted after the program's na
 
 
 def wait_for_attempt() -> str | None:
-    """Return the directory of the attempt, or None if the backend has closed the socket."""
+    """Wait for the backend to assign an attempt. Return its directory, or None if the socket was closed."""
     _write_name(
         PLACEHOLDER_NAME
     )  # if the kernel does not allow it, fail now, before an attempt depends on this agent
@@ -47,7 +48,7 @@ def _take_over(order: dict[str, Any], fds: list[int]) -> None:
 
 
 def _write_name(name: str) -> None:
-    """Write the name into the environment that the kernel shows for this process."""
+    """Write the attempt's name into the environment that the kernel shows for this process."""
     with open("/proc/self/stat", "rb") as stat:
         start = int(stat.read().rpartition(b")")[2].split()[ENV_START_FIELD])
     with open("/proc/self/mem", "r+b", buffering=0) as memory:

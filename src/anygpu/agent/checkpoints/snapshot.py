@@ -1,4 +1,4 @@
-"""Find files by glob pattern and take snapshots of them, so that later writes do not damage an upload."""
+"""Find files by glob pattern and take snapshots of them, so that later writes cannot damage an upload."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def find_files(root: str, patterns: Iterable[str]) -> dict[str, os.stat_result]:
-    """Return the files below `root` that match, by relative path. A matching directory means all files in it.
+    """Return the files below `root` that match a pattern, by relative path.
 
-    Only directories that a pattern names are read, so a large dataset beside the job costs nothing. Links to files
-    outside of `root` are ignored: nothing else on the machine may be uploaded.
+    A matching directory means all files in it. Only directories that a pattern can match are read, so a large
+    dataset beside the job costs nothing. Links to files outside `root` are ignored, so no other file of the
+    machine is uploaded.
     """
     files: dict[str, os.stat_result] = {}
     real_root = os.path.realpath(root)
@@ -31,7 +32,10 @@ def find_files(root: str, patterns: Iterable[str]) -> dict[str, os.stat_result]:
 
 
 def matching_folder(path: str, patterns: Iterable[str]) -> str | None:
-    """Return the directory of `path` that a pattern names, as `out/checkpoint-*` names `out/checkpoint-400`."""
+    """Return the parent directory of `path` that matches a pattern; None if there is none.
+
+    For example `out/checkpoint-400` for the pattern `out/checkpoint-*`.
+    """
     parts = path.split("/")
     folders = ["/".join(parts[:size]) for size in range(len(parts) - 1, 0, -1)]
     for pattern in patterns:
@@ -47,7 +51,10 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 
 def _split_pattern(pattern: str) -> list[str]:
-    """Split a pattern at `/`. An absolute pattern or one with `..` matches nothing."""
+    """Split a pattern at `/`.
+
+    Return an empty list for an absolute pattern or one with `..`: it matches nothing.
+    """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     return [] if pattern.startswith("/") or ".." in parts else parts
 
@@ -72,7 +79,7 @@ def _expand(root: str, path: str, parts: list[str]) -> Iterator[str]:
 
 
 def _matching_names(root: str, path: str, pattern: str) -> Iterator[str]:
-    """Yield the names in a directory that match. Hidden names need a pattern that begins with a dot, as in a shell."""
+    """Yield the paths in directory `path` whose names match. As in a shell, `*` does not match hidden names."""
     for name in _list_directory(os.path.join(root, path)):
         visible = not name.startswith(".") or (pattern.startswith(".") and name != STATE_DIR)
         if visible and fnmatch.fnmatchcase(name, pattern):
@@ -123,7 +130,8 @@ COPY_TRIES = 3
 def take_snapshot(root: str, names: Iterable[str], target: str, linkable: set[str]) -> str:
     """Copy the files `names` from `root` to `target`, and return `target`.
 
-    A file that its writer replaces by rename is linked. Any other is copied, and copied again if it changed meanwhile.
+    Files in `linkable` are hard-linked: their writer replaces them by rename and never changes them in place.
+    Any other file is copied, and copied again if it changed during the copy.
     """
     for name in names:
         source, copy = os.path.join(root, name), os.path.join(target, name)
@@ -157,7 +165,7 @@ def file_signature(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def snapshot_files(snapshot: str) -> list[tuple[str, str]]:
-    """Return (relative path, path) of each file, the newest first."""
+    """Return (relative path, full path) of each file of a snapshot, newest first."""
     return sorted(_walk(snapshot, ""), key=lambda pair: -os.stat(pair[1]).st_mtime_ns)
 
 

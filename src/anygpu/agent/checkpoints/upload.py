@@ -30,7 +30,10 @@ MAX_ROUNDS = 5
 
 
 class FileChunk:
-    """A part of a file on this machine. `before_block` is called before each block is read; it may raise."""
+    """A part of a local file.
+
+    `before_block` is called before each block is read; it may raise to stop the upload.
+    """
 
     __slots__ = ("before_block", "offset", "path", "size")
 
@@ -51,7 +54,7 @@ class FileChunk:
 
 
 class FileDescription:
-    """A file with its size, its hash and its chunks, as the server needs them."""
+    """A local file with its size, SHA-256 and chunks, in the form that the server expects."""
 
     def __init__(
         self,
@@ -83,7 +86,10 @@ class FileDescription:
 def publish(
     server: ServerClient, path: str, offer: dict[str, Any], chunks: dict[str, FileChunk], until: float
 ) -> None:
-    """POST the offer, PUT the chunks that the server lacks, commit. Repeat while the server misses a chunk."""
+    """Upload a checkpoint or artifact: POST `offer`, PUT the chunks that the server lacks, commit.
+
+    Starts again with a new offer if a signed URL has expired or the server still lacks a chunk.
+    """
     refusal = RequestRefused(409, {"code": "incomplete"})
     for _ in range(MAX_ROUNDS):
         response = retry_until(lambda: server.call("POST", path, offer), until, server.address.wait)
@@ -133,11 +139,14 @@ REPORT_WAIT_S = 2.0
 
 
 class UploadPostponed(Exception):
-    """A checkpoint must be uploaded first."""
+    """Raised to interrupt the upload of an artifact, because a checkpoint must be uploaded first."""
 
 
 class PendingUpload:
-    """A checkpoint, or with a `name` an artifact. `make_snapshot` creates the snapshot in the uploader's thread."""
+    """A waiting upload: an artifact if `name` is set, else a checkpoint.
+
+    `make_snapshot` is called in the uploader's thread if there is no `snapshot` yet.
+    """
 
     __slots__ = ("after_seq", "at", "failed", "key", "make_snapshot", "name", "prefix", "snapshot", "step")
 
@@ -151,7 +160,10 @@ class PendingUpload:
         name: str | None = None,
         after_seq: int = 0,
     ) -> None:
-        """`after_seq`: the report that must be delivered first, so that metrics never end before their checkpoint."""
+        """Create an upload that waits until the server has stored report `after_seq`.
+
+        So the server never has a checkpoint without the metrics that lead up to it.
+        """
         self.key = key
         self.after_seq = after_seq
         self.snapshot = snapshot
@@ -164,7 +176,7 @@ class PendingUpload:
 
 
 class BackgroundUploader:
-    """Uploads in a thread, one at a time. An upload replaces a waiting one with the same key."""
+    """Uploads in a thread, one at a time. A new upload replaces a waiting one with the same key."""
 
     def __init__(
         self,
@@ -199,7 +211,10 @@ class BackgroundUploader:
             discard_snapshot(older.snapshot)
 
     def set_deadline(self, deadline: float) -> None:
-        """Stop uploading at `deadline` (monotonic). Until then checkpoints come before artifacts, the newest first."""
+        """Stop uploading at `deadline` (monotonic clock).
+
+        From now on, upload checkpoints first and the newest first.
+        """
         with self._changed:
             self.deadline = deadline
             self._has_deadline = True
@@ -253,7 +268,7 @@ class BackgroundUploader:
         )
 
     def _postpone_for_checkpoint(self) -> None:
-        """Interrupt the upload of an artifact if a checkpoint waits and time is short."""
+        """Raise `UploadPostponed` if a checkpoint waits and there is a deadline."""
         with self._changed:
             if self._has_deadline and any(upload.name is None for upload in self._waiting.values()):
                 raise UploadPostponed
@@ -289,7 +304,7 @@ class BackgroundUploader:
         publish(server, "/agent/v1/checkpoints", offer, _chunks_by_hash(described), self.deadline)
 
     def _wait_for_report(self, seq: int) -> None:
-        """Wait until the reports before the checkpoint are delivered, but not longer than REPORT_WAIT_S."""
+        """Wait until the server has stored report `seq`, at most REPORT_WAIT_S."""
         give_up_at = min(time.monotonic() + REPORT_WAIT_S, self.deadline)
         while self._acked_seq() < seq and time.monotonic() < give_up_at:
             time.sleep(0.005)
@@ -314,7 +329,8 @@ def _chunks_by_hash(described: list[FileDescription]) -> dict[str, Any]:
 def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: BackgroundUploader) -> None:
     """Upload the files that match the spec's `outputs` and those in ANYGPU_OUTPUT_DIR.
 
-    Their names are relative paths. A file in ANYGPU_OUTPUT_DIR wins over another of the same name.
+    An artifact's name is its relative path. If both sources have a name, the file in ANYGPU_OUTPUT_DIR is
+    used.
     """
     outputs, _ = job_directories(cwd)
     roots = dict.fromkeys(find_files(cwd, patterns), cwd)
@@ -325,7 +341,10 @@ def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: Back
 
 
 def _snapshot_maker(root: str, name: str, target: str) -> Callable[[], str]:
-    """Return a function that takes a snapshot of one file, without its directories: the artifact's name has them."""
+    """Return a function that takes a snapshot of one file under its base name.
+
+    The directories of the file are part of the artifact's name already.
+    """
 
     def take() -> str:
         folder, base = os.path.split(os.path.join(root, name))

@@ -1,4 +1,4 @@
-"""Watch the checkpoint files of scripts that do not announce them, and upload them when they are complete."""
+"""Watch the checkpoint files of scripts that do not call `anygpu.checkpoint`, and upload them once complete."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ UPLOAD_KEY = "watched"
 
 
 class CheckpointWatcher:
-    """Scans `checkpoint.paths`. Files that changed, and then stayed the same for two scans, are uploaded.
+    """Scans the files that match `checkpoint.paths`, and uploads changed files that two scans found unchanged.
 
-    Files from before the start of the job are ignored. `disabled` is set when the script announces its checkpoints.
+    Files from before the start of the job are ignored. `disabled` is set when the script announces its
+    checkpoints itself.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class CheckpointWatcher:
         uploader: BackgroundUploader,
         started_s: float,
     ) -> None:
-        """`step_at` returns the step that training had reached at a time."""
+        """Create the watcher. `step_at` returns the step that training had reached at a given time."""
         self._cwd = cwd
         self._paths = [*rule.paths, f"{STATE_DIR}/checkpoints"]
         self._every_s = rule.every_s
@@ -58,7 +59,7 @@ class CheckpointWatcher:
         self.disabled = False
 
     def poll(self, now: float) -> float:
-        """Scan the files; return when to scan again."""
+        """Scan the files, and upload them if they are due. Return the time of the next scan."""
         if self.disabled:
             return now + 1e9
         start = time.monotonic()
@@ -76,7 +77,7 @@ class CheckpointWatcher:
             self._publish(settled, time.monotonic())
 
     def publish_changed(self) -> None:
-        """Upload all changed files. Called after the job has ended, when nothing writes to them any more."""
+        """Upload all changed files. Called after the job has ended, when no process writes to them any more."""
         files = self._scan()
         if not self.disabled and self._has_changes(files):
             self._publish(files, time.monotonic())
@@ -91,7 +92,7 @@ class CheckpointWatcher:
         return bool(files) and files != self._published
 
     def _remember(self, files: Signatures) -> None:
-        """Remember the scan. A path with a new inode was replaced by rename, so it can be linked instead of copied."""
+        """Remember the scan. A path with a new inode was replaced by rename, so later snapshots may link it."""
         for name, (_, _, inode) in files.items():
             if name in self._seen and self._seen[name][2] != inode:
                 self._linkable.add(name)

@@ -1,7 +1,8 @@
-"""The program that a server runs first on a machine over SSH. It is sent as text, and any Python 3 can run it.
+"""The program that the server runs first on a machine over SSH.
 
-It needs nothing on the machine: a line with the request, and the agent's archive if it is missing, come on standard
-input. After a broken transfer the next try sends only the rest.
+It is sent as text, and any Python 3 can run it. Nothing needs to be installed on the machine. Standard input
+carries one line with the request and, if the machine lacks it, the agent's archive. After a broken transfer,
+the next try sends only the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RETENTION_S = 30 * 86400.0
 
 
 def print_reply(facts: dict[str, Any]) -> None:
-    """Print a reply. The prefix tells it from what a login shell prints."""
+    """Print a reply. Its prefix distinguishes it from output of the login shell."""
     sys.stdout.write("anygpu:" + json.dumps(facts) + "\n")
     sys.stdout.flush()
 
@@ -77,7 +78,7 @@ def append_input(file: BinaryIO, left: int) -> None:
 
 
 def remove_old_files(folder: str) -> None:
-    """Remove the agents of old versions, and partial transfers that were never continued."""
+    """Remove agents of old versions, and partial transfers that were never completed."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if time.time() - os.stat(path).st_mtime > RETENTION_S:

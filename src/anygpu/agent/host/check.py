@@ -47,7 +47,7 @@ def _tool_path() -> str:
 
 
 def _can_create_venv() -> bool:
-    """Whether Python can create virtual environments. Debian has no `ensurepip` without python3-venv."""
+    """Return whether Python can create virtual environments. On Debian this needs the package python3-venv."""
     from importlib.util import find_spec
 
     return find_spec("venv") is not None and find_spec("ensurepip") is not None

@@ -14,12 +14,12 @@ STATS_FIELDS = "index,uuid,name,utilization.gpu,memory.used,memory.total,tempera
 
 
 def query_command(fields: str) -> list[str]:
-    """Return the command that prints `fields` of each GPU as CSV."""
+    """Return the nvidia-smi command that prints `fields` of each GPU as CSV."""
     return ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
 
 
 def parse_rows(output: str, fields: str) -> Iterator[list[str]]:
-    """Yield the values of each GPU; lines with another number of values are skipped."""
+    """Yield the values of each GPU. Lines with a wrong number of values are skipped."""
     for line in output.splitlines():
         values = [value.strip() for value in line.split(",")]
         if len(values) == len(fields.split(",")):
@@ -27,7 +27,7 @@ def parse_rows(output: str, fields: str) -> Iterator[list[str]]:
 
 
 def query_gpus(timeout_s: float = 15.0) -> tuple[list[dict[str, Any]], str]:
-    """Return the GPUs of this machine, and why there are none if nvidia-smi failed."""
+    """Return the GPUs of this machine and an error text. The text is empty unless nvidia-smi failed."""
     try:
         done = subprocess.run(
             query_command(CARD_FIELDS),
@@ -54,7 +54,7 @@ def _parse_cards(output: str) -> Iterator[dict[str, Any]]:
 
 
 def parse_gpu_stats(output: str) -> list[dict[str, Any]]:
-    """Parse the output for STATS_FIELDS. A value that the GPU does not know (`[N/A]`) becomes None."""
+    """Parse nvidia-smi output for STATS_FIELDS. A value that the GPU does not report (`[N/A]`) becomes None."""
     stats = []
     for index, uuid, name, *values in parse_rows(output, STATS_FIELDS):
         use, used_mib, total_mib, celsius, watts = map(_parse_number, values)

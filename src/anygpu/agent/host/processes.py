@@ -1,7 +1,7 @@
 """Find, signal and kill the processes of an attempt, including daemonised children.
 
-Every process of an attempt has `ANYGPU_NAME=<name>` in the environment it was started with. A process can leave its
-group and its parent, but it cannot change the environment that the kernel recorded for it.
+Every process of an attempt has `ANYGPU_NAME=<name>` in the environment it was started with. A process can
+leave its process group and its parent, but the kernel still shows its initial environment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_ATTEMPT = ("", PLACEHOLDER_NAME)  # a prewarmed agent has no attempt yet
 
 
 def processes_by_attempt() -> dict[str, list[int]]:
-    """Return the ids of the running processes of each attempt."""
+    """Return the ids of the running processes by attempt name."""
     processes: dict[str, list[int]] = {}
     for pid, name in _names_from_proc() if os.path.isdir("/proc/self") else _names_from_ps():
         if pid != os.getpid() and name not in NO_ATTEMPT:
@@ -37,7 +37,8 @@ def processes_by_attempt() -> dict[str, list[int]]:
 def kill_attempt(name: str, within_s: float = 10.0) -> bool:
     """Kill every process of an attempt. Return False if some are left after `within_s`.
 
-    A process shows no environment for a moment while it executes another program, so two rounds must find nothing.
+    While a process executes another program, its environment is empty for a moment. So the attempt counts as
+    killed only after two scans in a row that find nothing.
     """
     end, clean = time.monotonic() + within_s, 0
     while time.monotonic() < end:
@@ -66,7 +67,7 @@ def _attempt_name(entry: str) -> str | None:
         if not variable:
             return None
         if b") Z " in _read(f"{entry}/stat"):
-            return None  # a zombie
+            return None  # the process is a zombie
     except OSError:
         return None
     return rest.partition(b"\0")[0].decode("utf-8", "replace")
@@ -78,7 +79,7 @@ def _read(path: str) -> bytes:
 
 
 def _names_from_ps() -> Iterator[tuple[int, str]]:
-    """Yield process ids and attempt names from `ps`, for macOS, which has no /proc."""
+    """Yield (process id, attempt name) from the output of `ps`. For macOS, which has no /proc."""
     flags = ["-E", "-ww", "-o", "pid=,command="] if sys.platform == "darwin" else ["-eww", "-o", "pid=,args="]
     done = subprocess.run(["ps", *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     for line in done.stdout.splitlines():
@@ -92,7 +93,10 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Become the parent of daemonised children instead of init. Called late, because importing ctypes takes 10 ms."""
+    """Make the agent, instead of init, the parent of daemonised children.
+
+    Called late, because importing ctypes takes 10 ms.
+    """
     if sys.platform != "linux":
         return
     try:
@@ -100,7 +104,7 @@ def become_subreaper() -> None:
 
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     except (ImportError, OSError, AttributeError):
-        return  # they are still found by their environment
+        return  # daemonised children are still found by their environment
 
 
 def signal_group(group: int | None, number: int) -> None:
@@ -120,7 +124,7 @@ def signal_process(pid: int, number: int) -> None:
 
 
 def is_group_alive(group: int | None) -> bool:
-    """Whether a process of the group runs. Zombies do not count."""
+    """Return whether the process group has a running process. Zombies do not count."""
     if not group:
         return False
     try:
@@ -131,7 +135,7 @@ def is_group_alive(group: int | None) -> bool:
 
 
 def kill_tree(group: int | None, name: str) -> None:
-    """Kill a process group and every process of the attempt, repeatedly, because they may fork meanwhile."""
+    """Kill a process group and every process of the attempt. Repeats, because processes may fork meanwhile."""
     for _ in range(50):
         signal_group(group, signal.SIGKILL)
         left = find_descendants(name, set())
@@ -144,7 +148,7 @@ def kill_tree(group: int | None, name: str) -> None:
 
 
 def find_descendants(name: str, excluded: set[int]) -> list[int]:
-    """Return the agent's descendants and all processes of the attempt, except `excluded` and helpers."""
+    """Return the agent's descendants and all processes of the attempt, except `excluded` and the agent's helpers."""
     processes = _list_processes()
     descendants = _descendant_pids(processes, os.getpid())
     return [
@@ -162,7 +166,7 @@ helper_pids: set[int] = set()
 
 
 def reap_children(own: set[int]) -> None:
-    """Collect adopted children that ended. The code that started its `own` ones waits for them."""
+    """Collect adopted children that have ended. Children in `own` are left to the code that started them."""
     if sys.platform != "linux":
         return
     try:
@@ -183,7 +187,7 @@ class _ProcessInfo:
 
 
 def _list_processes() -> list[_ProcessInfo]:
-    """Return every running process, without zombies."""
+    """Return every running process except zombies."""
     processes = _from_proc() if os.path.isdir("/proc/self") else _from_ps()
     return [process for process in processes if process.state not in "ZX"]
 

@@ -1,8 +1,8 @@
-"""Requests of a server to this machine over SSH. The reply is one line of JSON; `start` sends a second at the end.
+"""Requests that the server sends to this machine over SSH. Each is answered with one line of JSON.
 
-They are also subcommands of the .pyz file: `--check`, `--list`, `--start <directory> [--gpus N] [--cpus N]`,
-`--watch <directory>`, `--kill <name>`. Attempts are in `~/.anygpu/attempts/[<owner>/]<name>`, so that servers that
-share a machine do not interfere.
+`start` sends a second line when the agent has ended. The requests are also subcommands of the .pyz file:
+`--check`, `--list`, `--start <directory> [--gpus N] [--cpus N]`, `--watch <directory>`, `--kill <name>`.
+Attempts are in `~/.anygpu/attempts/[<owner>/]<name>`, so that servers that share a machine do not interfere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str]) -> int:
-    """Run a subcommand."""
+    """Run the subcommand in `argv` and return its exit code."""
     home = os.path.join(os.path.expanduser("~"), ".anygpu")
     options = dict(zip(argv[2::2], argv[3::2]))
     request: dict[str, Any] = {"do": argv[0][2:], "target": argv[1] if len(argv) > 1 else ""}
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
 
 
 def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply) -> None:
-    """Handle one request. Its `target` is the name of an attempt, or its directory."""
+    """Handle one request. Its `target` is an attempt's name or directory."""
     attempts = os.path.join(home, "attempts", request.get("owner", ""))
     if request["do"] == "check":
         from anygpu.agent.host.check import check_host
@@ -52,7 +52,7 @@ def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply)
 
 
 def running_attempts(attempts: str) -> list[str]:
-    """Return the attempts of this owner that still run, and remove the directories of old ones."""
+    """Return the names of the attempts below `attempts` that still run. Also removes old attempt directories."""
     from anygpu.agent.attempt_dir import remove_old_attempts
     from anygpu.agent.host.processes import processes_by_attempt
 
@@ -62,7 +62,7 @@ def running_attempts(attempts: str) -> list[str]:
 
 
 def kill_and_block(directory: str) -> dict[str, Any]:
-    """Kill an attempt, and mark it as ended so that a start request that arrives later is refused."""
+    """Kill an attempt, and mark it as ended, so that a start request that arrives later is refused."""
     from anygpu.agent.host.processes import kill_attempt
     from anygpu.agent.host.start import start_lock
 

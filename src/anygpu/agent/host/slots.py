@@ -1,7 +1,8 @@
-"""GPU and CPU slots. A slot is a lock file: the process that holds the lock has the slot, and the kernel frees it.
+"""GPU and CPU slots. A slot is a lock file: the process that holds the lock owns the slot.
 
-GPU slots are named by UUID in a directory shared by all users of the machine, so that two servers do not use the same
-GPU. The agent and the job inherit the lock, so a slot is taken as long as any of them runs.
+The kernel releases the lock when the process ends. GPU slots are named by UUID in a directory shared by all
+users of the machine, so that two servers do not use the same GPU. The agent and the job inherit the lock, so
+a slot is taken as long as one of their processes runs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ GPU_LOCKS = "/tmp/anygpu-gpus"  # shared by all users of the machine on purpose
 
 
 class Slot:
-    """A lock file. `label` is the GPU's UUID or the CPU's number."""
+    """A GPU or CPU that one attempt can use at a time. `label` is the GPU's UUID or the CPU's number."""
 
     __slots__ = ("label", "path")
 
@@ -52,12 +53,12 @@ def gpu_slots(uuids: Sequence[str], directory: str = "") -> list[Slot]:
 
 
 def free_labels(slots: Sequence[Slot]) -> list[str]:
-    """Return the labels of the free slots."""
+    """Return the labels of the slots that no process holds."""
     return [slot.label for slot in slots if _is_free(slot)]
 
 
 def hold_slots(slots: Sequence[Slot], count: int) -> HeldSlots | None:
-    """Lock `count` of the slots. Return None, and lock nothing, if there are not enough."""
+    """Lock `count` free slots. Return None, and lock nothing, if fewer are free."""
     taken: list[tuple[str, int]] = []
     for slot in slots:
         fd = try_lock(slot.path) if len(taken) < count else None
@@ -71,7 +72,7 @@ def hold_slots(slots: Sequence[Slot], count: int) -> HeldSlots | None:
 
 
 def try_lock(path: str) -> int | None:
-    """Return a descriptor that holds the lock, or None if it is taken."""
+    """Lock the file at `path`. Return the descriptor that holds the lock; None if another process has it."""
     try:
         with _shared_umask():
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
@@ -96,7 +97,7 @@ def _is_free(slot: Slot) -> bool:
 
 @contextlib.contextmanager
 def _shared_umask() -> Iterator[None]:
-    """Create files that all users can open: the servers of other users need the same lock files."""
+    """Set the umask so that all users can open new files, because servers of other users need the same lock files."""
     before = os.umask(0)
     try:
         yield

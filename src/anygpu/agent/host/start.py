@@ -24,7 +24,10 @@ SSH_VARIABLES = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SS
 
 
 class StartRequest:
-    """Which attempt to start, with which ticket, tunnel and slots (None: the attempt has the machine to itself)."""
+    """A request to start an attempt: its directory, ticket, tunnel and slots.
+
+    `gpus` and `cpus` are None if no other attempt uses the machine.
+    """
 
     def __init__(self, directory: str, agent: str, fields: dict[str, Any]) -> None:
         self.directory = directory
@@ -39,9 +42,10 @@ class StartRequest:
 
 
 def start_agent(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
-    """Start the agent. Return the reply and the process.
+    """Start the agent. Return the reply, and the process if one was started.
 
-    The state is one of: started, alive (it runs already), dead (it ran and ended), ended (by --kill), unknown, full.
+    The reply's `agent` is one of: started, alive (already running), dead (ran and ended), ended (killed by a
+    request), unknown (no ticket), full (not enough free slots).
     """
     os.makedirs(request.directory, mode=0o700, exist_ok=True)
     with start_lock(request.directory):
@@ -108,7 +112,10 @@ def requested_slots(request: StartRequest) -> tuple[list[Slot], int]:
 def _spawn_agent(
     request: StartRequest, arguments: list[str], env: dict[str, str], fds: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
-    """Start the agent detached, so that it survives the SSH connection. Wait until it has its lock or has ended."""
+    """Start the agent in its own session, so that it survives the SSH connection.
+
+    Wait until the agent holds its lock or has ended.
+    """
     with open(os.path.join(request.directory, "agent.log"), "ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", request.agent, *arguments],
@@ -128,7 +135,7 @@ def _spawn_agent(
 
 def _agent_environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name not in SSH_VARIABLES}
-    # uv is there, but an SSH command does not have it on its PATH.
+    # uv installs itself here, but this directory is not on the PATH of an SSH command.
     own = os.path.join(os.path.expanduser("~"), ".local", "bin")
     if own not in env.get("PATH", "").split(os.pathsep):
         env["PATH"] = os.pathsep.join([env.get("PATH") or os.defpath, own])
@@ -136,7 +143,7 @@ def _agent_environment() -> dict[str, str]:
 
 
 def is_running(directory: str) -> bool:
-    """Whether the agent runs: it holds a lock until it ends."""
+    """Return whether the agent of this attempt runs. An agent holds its lock until it ends."""
     path = os.path.join(directory, "agent.lock")
     if not os.path.exists(path):
         return False
@@ -147,7 +154,7 @@ def is_running(directory: str) -> bool:
 
 
 def has_reported_end(directory: str) -> bool:
-    """Whether the server knows the end of the job: the agent then removes work.json."""
+    """Return whether the server has received the end of the job. The agent then removes work.json."""
     has_started, is_undelivered = (
         os.path.exists(os.path.join(directory, name)) for name in ("process.json", "work.json")
     )
@@ -166,7 +173,7 @@ def start_lock(directory: str) -> Iterator[None]:
 
 
 def wait_for_agent(directory: str, child: subprocess.Popen[bytes] | None = None) -> dict[str, Any] | None:
-    """Wait until the agent has ended, and return the reply; None if the connection was lost first."""
+    """Wait until the agent has ended, and return the reply; None if the SSH connection is lost first."""
     code = None
     while child is not None or is_running(directory):
         pid = child.pid if child is not None else _agent_pid(directory)
@@ -186,7 +193,7 @@ def _agent_pid(directory: str) -> int | None:
 
 
 def _wait_for_exit(directory: str, pid: int | None) -> bool:
-    """Wait until the agent has ended. Return False if standard input ends first: the connection is lost."""
+    """Wait until the agent has ended. Return False if standard input ends first: the SSH connection is lost."""
     import select
 
     fd = _open_pidfd(pid)
@@ -206,7 +213,10 @@ def _wait_for_exit(directory: str, pid: int | None) -> bool:
 
 
 def _open_pidfd(pid: int | None) -> int | None:
-    """Open a file descriptor that tells when a process ends, on Linux. Elsewhere its lock is polled."""
+    """Return a descriptor that becomes readable when the process ends; None if the system has no pidfd.
+
+    Without a pidfd, the caller polls the agent's lock.
+    """
     if pid is None or not hasattr(os, "pidfd_open"):
         return None
     try:

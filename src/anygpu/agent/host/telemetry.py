@@ -18,9 +18,9 @@ GPU_TIMEOUT_S = 30.0
 
 
 class TelemetrySampler:
-    """A periodic task that reports telemetry.
+    """A periodic task that reports telemetry of the machine.
 
-    nvidia-smi may take a second, so it is started by one poll and read by a later one.
+    nvidia-smi may take a second, so one poll starts it and a later poll reads its output.
     """
 
     def __init__(self, every_s: float, directory: str, report: Callable[[dict[str, Any]], None]) -> None:
@@ -88,7 +88,7 @@ class TelemetrySampler:
 
 
 def cpu_ticks() -> tuple[float, float]:
-    """Return (busy, total) ticks of all CPUs since the machine started."""
+    """Return (busy, total) clock ticks of all CPUs since the machine started."""
     fields = _read("/proc/stat").split("\n", 1)[0].split()[1:9]
     if not fields:
         return os.getloadavg()[0] * time.monotonic(), (os.cpu_count() or 1) * time.monotonic()

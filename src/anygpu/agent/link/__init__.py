@@ -1,1 +1,1 @@
-"""Everything between the agent and the server: HTTP, orders, the spool and its sender."""
+"""Communication with the server: HTTP client, orders, the spool and its sender."""

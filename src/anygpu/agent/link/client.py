@@ -1,4 +1,4 @@
-"""Call the server: requests, refusals, retries, and where the server is."""
+"""Call the server: requests, refusals, retries, and the server's address."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class RequestRefused(Exception):
 
     @property
     def is_transient(self) -> bool:
-        """Whether a retry may help."""
+        """Whether the same request may succeed later."""
         return self.status >= 500 or self.status in (408, 425, 429)
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the server no longer accepts this agent: unknown attempt, invalid token, or replaced."""
+        """Whether the server no longer accepts this agent: attempt unknown, token invalid, or another agent owns it."""
         return self.status in (401, 403, 404) or self.code == "superseded"
 
 
 class ServerAddress:
-    """The URL of the agent listener, fixed. `TunnelAddress` is the one that changes."""
+    """The fixed URL of the agent listener. `TunnelAddress` is for a URL that changes."""
 
     is_remote = False
 
@@ -57,19 +57,19 @@ class ServerAddress:
         self._url = url.rstrip("/")
 
     def url(self) -> str:
-        """Return the URL for a new connection. Raises `Unreachable` while there is none."""
+        """Return the URL for a new connection. Raise `Unreachable` while there is no URL."""
         return self._url
 
     def on_open(self, connection: socket.socket) -> None:
-        """Register a new connection to the listener."""
+        """Register a new connection, so that a changed address can close it. Does nothing for a fixed address."""
 
     def wait(self, seconds: float) -> None:
-        """Wait before a retry; return early when the address has changed."""
+        """Wait before a retry. Return early when the address has changed."""
         time.sleep(seconds)
 
 
 class ServerClient:
-    """Calls the agent listener with JSON or bytes. For one thread."""
+    """Calls the agent listener with JSON or bytes. Not thread-safe: each thread needs its own."""
 
     def __init__(self, address: ServerAddress, token: str = "") -> None:
         self.address = address
@@ -91,7 +91,7 @@ class ServerClient:
         self._connection.close()
 
     def open_connection(self, url: str) -> HttpConnection:
-        """Return a connection to a signed URL. A URL that begins with / is on the agent listener."""
+        """Return a connection to a signed URL. A `url` that begins with / is on the agent listener."""
         if url.startswith("/"):
             return HttpConnection(lambda: self.address.url() + url, self.address.on_open)
         return HttpConnection(lambda: url)
@@ -124,7 +124,10 @@ def _retry_after_s(header: str) -> float:
 
 
 class Backoff:
-    """Waiting times between retries: doubling, and random so that agents do not all retry at the same moment."""
+    """Waiting times between retries.
+
+    They double each time, and are random so that agents do not retry all at once.
+    """
 
     def __init__(self, first_s: float = 0.1, max_s: float = 5.0) -> None:
         self._first_s, self._max_s, self._next_s = first_s, max_s, first_s
@@ -140,7 +143,10 @@ class Backoff:
 
 
 def retry_until(request: Callable[[], T], until: float, wait: Callable[[float], object]) -> T:
-    """Call `request` until it succeeds, is refused for good, or `until` (monotonic) has passed."""
+    """Call `request` until it succeeds, and return its result.
+
+    Raise its error if a retry cannot help, or if `until` (monotonic clock) would pass before the next try.
+    """
     backoff = Backoff()
     while True:
         try:
@@ -154,11 +160,11 @@ def retry_until(request: Callable[[], T], until: float, wait: Callable[[float], 
 
 
 class TunnelAddress(ServerAddress):
-    """Reads the URL of the tunnel to the server from a file, `{"url": ...}`.
+    """The address of a tunnel to the server, read from a JSON file `{"url": ...}` that may not exist yet.
 
-    The server's side makes the tunnel, which gets a new port each time, so the file is read for every connection. It
-    may not exist yet. A connection through an old tunnel can hang for minutes; it is closed as soon as the file names
-    another URL, and threads that wait for a retry continue at once.
+    The server opens the tunnel, and each new tunnel has a new port, so the file is read for every connection.
+    A connection through an old tunnel can hang for minutes. It is closed as soon as the file has another URL,
+    and threads that wait for a retry continue at once.
     """
 
     is_remote = True

@@ -1,4 +1,7 @@
-"""A small HTTP/1.1 client. Importing http.client takes longer than claiming and starting a job."""
+"""A small HTTP/1.1 client.
+
+Importing `http.client` would take longer than claiming an attempt and starting its job.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class StaleConnection(Unreachable):
 
 
 class StreamBody:
-    """A request body that is read in blocks. `blocks` may be called again for a retry."""
+    """A request body that is read in blocks. `blocks` is called again for a retry."""
 
     def __init__(self, size: int, blocks: Callable[[], Iterable[bytes]]) -> None:
         self.size = size
@@ -32,7 +35,7 @@ class StreamBody:
 
 
 class HttpUrl:
-    """The parts of a URL, split without urllib to save its import."""
+    """The parts of a URL. Parsed without urllib, to save its import time."""
 
     __slots__ = ("host", "port", "target", "tls")
 
@@ -55,7 +58,7 @@ def _split_host_port(netloc: str, default: int) -> tuple[str, int]:
 
 
 class StreamedResponse:
-    """Status and headers (lower-case names) of a response. The body is read from the connection on demand."""
+    """Status and headers of a response; header names are in lower case. The body is read on demand."""
 
     def __init__(self, status: int, headers: dict[str, str], file: IO[bytes]) -> None:
         self.status = status
@@ -104,7 +107,7 @@ class StreamedResponse:
 class HttpConnection:
     """A kept-alive connection to one host. Not thread-safe.
 
-    `get_url` is called each time the connection is opened, because a new tunnel has a new port. `on_open` is called
+    `get_url` is called whenever a socket is opened, because a new tunnel has a new port. `on_open` is called
     with each new socket.
     """
 
@@ -120,7 +123,7 @@ class HttpConnection:
     def request(
         self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
     ) -> StreamedResponse:
-        """Send a request; `path` is appended to the URL."""
+        """Send a request and return the response. `path` is appended to the URL."""
         if self._socket is not None:
             try:
                 return self._exchange(method, path, headers, body, timeout_s)

@@ -1,4 +1,4 @@
-"""Orders from the server, and the lease that says how long the agent may run without contact."""
+"""Orders from the server, and the lease: how long the agent may run without contact to the server."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def boot_clock() -> float:
 
 
 class AttemptLease:
-    """Tells how long the agent may run the job without contact to the server.
+    """The time until which the agent may run the job without contact to the server.
 
-    A renewal counts from when the request was sent, because the server counts from when it received it. The threads
-    that call the server renew the lease and the main loop reads it; each write is a single assignment.
+    A renewal counts from the moment the request was sent, so the agent's lease never ends later than the
+    server's. The threads that call the server renew the lease and the main loop reads it; each write is a
+    single assignment.
     """
 
     def __init__(self, sent_at: float, lease_s: float) -> None:
@@ -39,7 +40,10 @@ class AttemptLease:
         self._until = max(self._until, sent_at + lease_s) if lease_s > 0 else sent_at
 
     def has_expired(self, now: float) -> bool:
-        """Whether the lease is over. A machine that was suspended gets some seconds to contact the server first."""
+        """Return whether the lease has expired.
+
+        After a suspend, the machine gets WAKE_GRACE_S to contact the server.
+        """
         if now - self._checked_at > WAKE_GRACE_S:
             self._until = max(self._until, now + WAKE_GRACE_S)
         self._checked_at = now
@@ -50,7 +54,7 @@ LONG_POLL_S = 20.0
 
 
 class ServerOrders:
-    """The current order (`cancel`, `stop` with a reason, or none), and whether the server rejected this agent."""
+    """The current order (`cancel`, `stop` with a reason, or None), and the server's rejection of this agent, if any."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -73,7 +77,7 @@ class ServerOrders:
 def start_polling(
     server: ServerClient, orders: ServerOrders, lease: AttemptLease, first_after_s: float
 ) -> None:
-    """Poll for orders in a thread, so that an order takes effect at once."""
+    """Poll for orders in a thread, so that a new order takes effect at once."""
     thread = threading.Thread(
         target=_poll_forever, args=(server, orders, lease, first_after_s), name="orders", daemon=True
     )

@@ -54,7 +54,7 @@ class Reporter:
         self._schedule_flush()
 
     def write_line(self, text: str) -> None:
-        """Write a line of the agent into the job's log."""
+        """Write a message of the agent into the job's log."""
         self.write_output(f"[anygpu] {text}\n".encode())
 
     def add_points(self, points: Sequence[Point]) -> None:
@@ -70,7 +70,7 @@ class Reporter:
         self._schedule_flush()
 
     def start_phase(self, phase: str, message: str = "") -> None:
-        """Report a new phase. It does not wake the sender: the phase is sent with the next output, or soon after."""
+        """Report a new phase. The report does not wake the sender: it is sent with the next output, or soon after."""
         self.flush(wake=False)
         self._spool.append("phase", {"phase": phase, "message": message})
         self._due_at = self._clock() + self._every_s

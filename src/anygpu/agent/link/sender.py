@@ -1,4 +1,4 @@
-"""Send the frames of the spool to the server, in order, until the server has stored them."""
+"""Send the frames of the spool to the server, in order, until the server has stored all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_REFUSALS = 3
 
 
 class ReportSender:
-    """A thread that sends one request at a time, and a heartbeat when there is nothing to send."""
+    """A thread that sends frames, one request at a time, and a heartbeat when there is nothing to send."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class ReportSender:
             self._changed.notify_all()
 
     def deliver_all(self, until: float) -> bool:
-        """Wait until every frame is acknowledged.
+        """Wait until the server has stored every frame, and return True.
 
-        Return False if `until` (monotonic) passes first, or the server rejects this agent.
+        Return False if `until` (monotonic clock) passes first, or if the server rejects this agent.
         """
         self.wake()
         with self._changed:
@@ -115,7 +115,10 @@ class ReportSender:
         self._back_off(refusal.retry_after_s)
 
     def _isolate_refused_frame(self, refusal: RequestRefused) -> None:
-        """Send single frames to find the refused one, and replace it, so that it does not block those after it."""
+        """Count a refusal. From the first on, frames are sent one by one; the refused one is then replaced.
+
+        Without that, a frame that the server never accepts would block all later frames.
+        """
         self._refusals += 1
         if self._refusals > MAX_REFUSALS:
             first, _, _ = self._spool.batch(1)

@@ -1,4 +1,4 @@
-"""The spool: reports are written to disk before they are sent, so a lost connection or a dead agent loses nothing."""
+"""The spool: reports are written to disk before they are sent, so a lost connection or a dead agent loses no report."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class SpoolFrame:
-    """A report: one line of JSON, and for output the raw bytes that the line announces.
+    """Where a frame (one report) is stored, and what it adds to the totals of the attempt.
 
-    The spool stores frames in the form in which they are sent. This object says where a frame is stored and what it
-    adds to the totals of the attempt.
+    A frame is one line of JSON; for output, the raw bytes that the line announces follow. Frames are stored
+    in the form in which they are sent.
     """
 
     __slots__ = ("data", "log_bytes", "offset", "points", "segment", "seq", "size", "step")
@@ -50,7 +50,7 @@ def encode_frame(seq: int, kind: str, fields: dict[str, Any]) -> bytes:
 
 
 def encode_points(points: Sequence[Point]) -> list[list[Any]]:
-    """Prepare points for JSON, which has no NaN and no infinity."""
+    """Prepare metric points for JSON: NaN and infinities become strings."""
     return [[name, step, at, _encode_number(value)] for name, step, at, value in points]
 
 
@@ -63,7 +63,10 @@ def _encode_number(value: float) -> float | str:
 
 
 def decode_frames(data: bytes) -> Iterator[tuple[dict[str, Any], int, int, int]]:
-    """Yield (header, start, payload start, end) of each complete frame; an incomplete last one is skipped."""
+    """Yield (header, start, payload start, end) of each complete frame in `data`.
+
+    An incomplete last frame is skipped.
+    """
     start = 0
     while True:
         line_end = data.find(b"\n", start)
@@ -86,7 +89,7 @@ def _parse_header(line: bytes) -> dict[str, Any] | None:
 
 
 def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
-    """Create a frame from its header."""
+    """Build a `SpoolFrame` from the JSON header of a frame of `size` bytes."""
     points = header.get("points") or []
     steps = [point[1] for point in points]
     step = max(steps) if steps else header.get("step")
@@ -94,9 +97,10 @@ def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
 
 
 def without_output(data: bytes, reason: str) -> bytes:
-    """Return the frames without the job's output. The first log frame says how many bytes were dropped.
+    """Return the frames of `data` without the job's output.
 
-    The frames keep their sequence numbers, so there is no gap.
+    The first log frame says how many bytes were dropped. The frames keep their sequence numbers, so there is
+    no gap.
     """
     frames = list(decode_frames(data))
     dropped = sum(end - payload for header, _, payload, end in frames if header["kind"] == "log")
@@ -125,7 +129,7 @@ class SpoolSegment:
         self.is_stripped = False
 
     def append(self, frame: SpoolFrame, data: bytes) -> None:
-        """Append a frame. If the disk is full the file stays as it was."""
+        """Append a frame. Raise OSError if the disk is full; the file then stays as it was."""
         written = os.write(self.fd, data)
         if written != len(data):
             os.ftruncate(self.fd, self.size)
@@ -135,7 +139,7 @@ class SpoolSegment:
         self.frames.append(frame)
 
     def load(self) -> Iterator[SpoolFrame]:
-        """Load the frames that an earlier agent wrote. An incomplete last frame is removed."""
+        """Yield the frames that an earlier agent wrote. An incomplete last frame is cut off."""
         data = os.pread(self.fd, self.size, 0)
         end = 0
         for header, start, _, end in decode_frames(data):
@@ -170,7 +174,10 @@ def _open_segment(path: str) -> int:
 
 
 class Spool:
-    """Numbered frames. One thread appends them, another sends them. Metrics are never dropped."""
+    """A queue of numbered frames on disk. One thread appends frames, another sends them.
+
+    When the spool is full, output is dropped. Metrics are never dropped.
+    """
 
     def __init__(
         self, directory: str, limit_bytes: int, memory_limit_bytes: int = MEMORY_LIMIT_BYTES
@@ -204,7 +211,7 @@ class Spool:
             self._append(frame_from_header({"seq": seq, **fields}, len(data)), data)
 
     def batch(self, limit_bytes: int) -> tuple[int, int, bytes]:
-        """Return (first, last, bytes) of the next frames to send; last < first if there are none."""
+        """Return (first number, last number, bytes) of the next frames to send; last < first if there are none."""
         with self._lock:
             chosen: list[SpoolFrame] = []
             size = 0
@@ -219,7 +226,7 @@ class Spool:
             return chosen[0].seq, chosen[-1].seq, _read_frames(chosen)
 
     def replace_refused(self, seq: int, reason: str) -> None:
-        """Replace the first frame, which the server refuses, by a log line that says so."""
+        """Replace frame `seq`, the oldest, by a log line that says that the server refused it."""
         with self._lock:
             frame = self._frames[0]
             if frame.seq != seq:
@@ -300,9 +307,10 @@ class Spool:
             self.log_bytes += sum(frame.log_bytes for frame in segment.frames) - before
 
     def _segment_to_strip(self) -> SpoolSegment | None:
-        """Return the oldest segment that was never sent, after the first quarter of the limit.
+        """Return the segment whose output to drop next; None if there is none.
 
-        The beginning and the most recent part of the output are the most useful.
+        That is the oldest segment that was never sent and is not within the first quarter of the limit: the
+        beginning and the end of the output are the most useful parts.
         """
         kept = 0
         for segment in self._segments[:-1]:
@@ -327,7 +335,7 @@ class Spool:
             frame.data, frame.size, frame.log_bytes = data[start:end], end - start, int(header.get("n", 0))
 
     def _save_totals(self) -> None:
-        """Store the totals before a segment is removed. A later agent that delivers this spool needs them."""
+        """Store the totals before a segment is removed. A later agent that delivers this spool needs the totals."""
         totals = {
             "seq": self.last_seq - len(self._frames),
             "log_bytes": self.log_bytes - sum(frame.log_bytes for frame in self._frames),
@@ -366,7 +374,7 @@ class Spool:
 
 
 def _read_frames(chosen: list[SpoolFrame]) -> bytes:
-    """Read the bytes of frames. Adjacent frames in one file are read with one call."""
+    """Return the bytes of the `chosen` frames. Adjacent frames of one file are read with one call."""
     parts: list[bytes] = []
     run: list[Any] = [None, 0, 0]
     for frame in chosen:

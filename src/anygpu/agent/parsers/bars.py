@@ -1,4 +1,4 @@
-"""Progress bars: find the bar that counts the steps of the run, and convert its count to a step."""
+"""Progress bars: find the bar that counts training steps, and convert its count to a step of the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POINTS_PER_PASS = 1000
 
 
 class ProgressBar:
-    """A progress bar that may run from start to end several times."""
+    """A progress bar. It may run from start to end several times, for example once per epoch."""
 
     def __init__(self, total: int | None) -> None:
         self.total = total
@@ -36,7 +36,7 @@ class ProgressBar:
         return bool(self.total) and self.count < (self.total or 0)
 
     def should_report(self) -> bool:
-        """Whether to report the bar's values: its count has changed enough since the last report, or it is full."""
+        """Return whether to report the bar's metrics: its count has changed enough, or it is full."""
         if self.count == self.total:
             return True
         news = self.count not in (0, self.reported_count)
@@ -47,7 +47,7 @@ class ProgressBar:
 
 
 class ProgressBars:
-    """All bars of a run. A bar with metrics counts the steps; if there is none, any bar does."""
+    """All progress bars of a run. The bar that shows metrics counts the steps; if there is none, any bar does."""
 
     def __init__(self, position: RunPosition) -> None:
         self._position = position
@@ -96,7 +96,10 @@ class ProgressBars:
             position.set_step(bar.count, bar.total, bar.fraction if bar.total else None)
 
     def _outer_bar(self, bar: ProgressBar) -> ProgressBar | None:
-        """Return the bar of the loop around this one: the first bar that is not finished."""
+        """Return the bar of the loop around `bar`: the first earlier bar that is not finished.
+
+        None if there is none.
+        """
         for other in self._bars.values():
             if other is bar:
                 return None

@@ -1,4 +1,4 @@
-"""Parser for lines that people write themselves: `Epoch: 3/10 loss=0.21 acc: 0.9`, `epoch=3 step=100 loss=0.2`."""
+"""Parser for lines in no framework's format: `Epoch: 3/10 loss=0.21 acc: 0.9`, `epoch=3 step=100 loss=0.2`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def _starts(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list
 
 
 def _step(text: str, has_epoch: bool) -> re.Match[str] | None:
-    """Find the step. `batch=4` is a setting, `batch 4/100` is a step, and `Step 4/10 : ENV LR=0.1` is Docker's."""
+    """Find the step in a line; None if there is none.
+
+    `batch 4/100` is a step. `batch=4` is a setting, and `Step 4/10 : ENV LR=0.1` is output of Docker.
+    """
     step = None if _DOCKER.match(text) else (_STEP.search(text) or _BATCHES.search(text))
     if step and not has_epoch and not step["of"] and step["word"] in ("batch", "round", "update"):
         return None
@@ -64,7 +67,7 @@ def _step(text: str, has_epoch: bool) -> re.Match[str] | None:
 
 
 def _is_prose(before: str) -> bool:
-    """Whether the text before the values is prose. A time, a log level and a module name are not."""
+    """Return whether the text before the values is prose. A time, a log level and a module name are not prose."""
     words = _WORD.findall(_BRACKETED.sub("", before))
     return len(words) > 2 or bool(_CALL.search(before) or _PAST_EVENT.search(before))
 
@@ -76,7 +79,7 @@ def _has_training_values(found: list[Pair], has_epoch: bool) -> bool:
 
 
 def _parse_header(text: str, epoch: re.Match[str], state: RunState) -> bool:
-    """Parse `Epoch 3/10` without values: epoch 3 starts, so two are complete."""
+    """Parse `Epoch 3/10` without values. Epoch 3 starts, so two epochs are complete."""
     before, after = text[: epoch.start()], text[epoch.end() :]
     if _is_prose(before) or _QUOTED.search(text) or _LETTER_OR_DIGIT.search(after):
         return False
@@ -123,7 +126,7 @@ def _step_alone(step: re.Match[str] | None, state: RunState) -> int | None:
 
 
 def _parse_bare(text: str, found: list[Pair], state: RunState) -> bool:
-    """Parse a line without epoch and step. It counts only if it consists of well-known metrics."""
+    """Parse a line without epoch and step. Return False unless the line contains only well-known metrics."""
     if not all(pair.is_surely_metric for pair in found):
         return False
     rest = text

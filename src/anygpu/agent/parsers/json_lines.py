@@ -57,7 +57,10 @@ def _update_position(data: dict[str, Any], state: RunState) -> None:
 
 
 def _number(value: object) -> float | None:
-    """Return a number. Strings are accepted, because JSON cannot write NaN and infinity."""
+    """Convert a JSON value to a float; None if it is not a number.
+
+    Accepts strings, as JSON has no NaN or infinity.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

@@ -39,7 +39,10 @@ def parse_keras(text: str, state: RunState) -> bool:
 
 
 def _is_training(done: int, of: int | None, state: RunState) -> bool:
-    """Whether the bar belongs to `fit`. `evaluate` and `predict` print the same bar, but without an `Epoch` line."""
+    """Return whether the bar is from `fit`.
+
+    `evaluate` and `predict` print the same bar without an `Epoch` line before.
+    """
     ordinal = state.position.running_epoch
     finished = state.memory.get("keras finished")
     return ordinal is not None and (

@@ -1,4 +1,4 @@
-"""Parser for Lightning: its rich bar, its table of test results, and the end of `fit`. `tqdm` parses its tqdm bar."""
+"""Parser for Lightning: its rich bar, its table of test results, and the end of `fit`. Its tqdm bar: see `tqdm`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def _parse_rich_bar(text: str, state: RunState) -> bool | str:
 
 
 def _advance(epoch: int, last: str, done: int, total: int, state: RunState) -> None:
-    """Update the position. The rich bar counts from 0 and shows the last epoch's number, or -2 if there is no limit."""
+    """Update the position from a rich bar `Epoch 3/9`. The bar counts epochs from 0.
+
+    `last` is the number of the last epoch, or -2 if there is no limit.
+    """
     state.position.zero_based = True
     if last.isdigit():
         state.position.set_epoch_count(int(last) + 1)
@@ -50,7 +53,7 @@ def _advance(epoch: int, last: str, done: int, total: int, state: RunState) -> N
 
 
 def _is_continuation(text: str, state: RunState) -> bool:
-    """Whether the line contains values that did not fit beside a rich bar; they follow it on indented lines."""
+    """Return whether the line continues a rich bar: values that did not fit beside the bar, on indented lines."""
     if not (state.memory.get("rich bar") and text.startswith("  ")):
         return False
     rest = text

@@ -1,4 +1,4 @@
-"""Split output into lines, and select the few that a parser may know."""
+"""Split output into lines, and select the few that a parser may recognise."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 LINE_LIMIT = 16384
 
-# Every line that a parser knows contains one of these, in upper or lower case. Searching a whole block of output for
-# them is very fast, so output without metrics costs almost nothing.
+# Every line that a parser recognises contains one of these, in upper or lower case. Searching a whole block of output
+# for them is very fast, so output without metrics costs almost nothing.
 MARKERS = (
     b"epoch",
     b"loss",
@@ -37,10 +37,10 @@ _ESCAPE = re.compile(
 
 
 class LineSplitter:
-    """Splits output at every \\r and \\n, and returns the lines that a parser may know."""
+    """Splits output at every \\r and \\n, and returns the lines that a parser may recognise."""
 
     def __init__(self) -> None:
-        self._partial_line = bytearray()  # at most LINE_LIMIT bytes of it
+        self._partial_line = bytearray()  # at most its first LINE_LIMIT bytes
         self._after_gap = False
 
     def feed(self, data: bytes) -> list[str]:
@@ -60,12 +60,15 @@ class LineSplitter:
         return _candidate_lines(block)
 
     def complete_bar(self) -> list[str]:
-        """Return the incomplete line if it is a complete progress bar, whose line ends only with its next update."""
+        """Return the incomplete line if it shows a complete progress bar; else an empty list.
+
+        The line of a bar ends only with the next update of the bar.
+        """
         line = bytes(self._partial_line)
         return _candidate_lines(line + b"\n") if b"%|" in line and line.rstrip().endswith(b"]") else []
 
     def mark_gap(self) -> None:
-        """Bytes are missing here: drop the incomplete lines before and after the gap."""
+        """Drop the incomplete lines before and after this point, because bytes of output are missing here."""
         self._partial_line.clear()
         self._after_gap = True
 
@@ -100,7 +103,7 @@ def _find_lines(block: bytes, needle: bytes, ends: dict[int, int]) -> None:
 
 
 def _clean_texts(line: bytes) -> list[str]:
-    """Return the line as text without escape sequences, split where the cursor moves."""
+    """Return the text of a line without escape sequences, split where the cursor moves to another position."""
     text = line.decode("utf-8", "replace")
     if "\x1b" in text:
         text = _CURSOR_MOVE.sub("\n", text)

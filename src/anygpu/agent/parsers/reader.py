@@ -1,4 +1,4 @@
-"""Read metrics and progress from a job's output, with the parser that knows each line."""
+"""Read metrics and progress from a job's output. Each line is parsed by the first parser that recognises it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    # Returns False if it does not know the line, and True if it has parsed it. If other text was printed onto the same
-    # line, it returns that text.
+    # A parser returns False if it does not recognise the line, and True if it has parsed the line. If other text
+    # follows on the same line, the parser returns that text.
     Parser = Callable[[str, RunState], "bool | str"]
     Reading = tuple[str, Any]
 
@@ -40,7 +40,7 @@ _loaded: dict[str, Parser] = {}
 
 
 def parsers_for_line(text: str) -> Iterator[Parser]:
-    """Yield the parsers that may know a line. The first that does is used."""
+    """Yield the parsers that may recognise a line. The first that does is used."""
     for module, function, marks in _PARSERS:
         for mark in marks:
             if mark in text:
@@ -57,11 +57,12 @@ def _load(module: str, function: str) -> Parser:
 
 
 class OutputReader:
-    """Reads the merged stdout and stderr of one run.
+    """Reads metrics and progress from the merged stdout and stderr of one run.
 
-    The result does not depend on how the bytes are split over calls. A progress reading contains everything that is
-    known; a missing key is unknown. Call `feed(b"", now)` from time to time while nothing is printed: it returns
-    progress that was held back to limit its rate, and reads a progress bar that has not changed for IDLE_S.
+    The result does not depend on how the bytes are split over calls. A progress reading contains everything
+    known so far; a missing key is unknown. Call `feed(b"", now)` from time to time while nothing is printed:
+    it returns progress that was held back to limit its rate, and reads a progress bar that has not changed
+    for IDLE_S.
     """
 
     def __init__(self) -> None:
@@ -76,11 +77,14 @@ class OutputReader:
         return self._read(self._idle_lines(now), now)
 
     def skip_bytes(self) -> None:
-        """Tell the reader that bytes are missing. It skips the incomplete line, so that no half number is read."""
+        """Note that bytes of output are missing here.
+
+        The reader skips the incomplete line, so no partial number is read.
+        """
         self._lines.mark_gap()
 
     def close(self, now: float) -> list[Reading]:
-        """Return the readings of the last, incomplete line and everything held back. Call it last."""
+        """Return the readings of the last, incomplete line and all readings held back. No call may follow."""
         self._read_lines(self._lines.close(), now)
         self._state.finish()
         return self._state.take_readings()

@@ -11,7 +11,7 @@ MAX_COUNT = 10**15
 
 
 class RunPosition:
-    """The epoch and step a run has reached. Epochs count from 1, whatever the script counts from."""
+    """The epoch and step that a run has reached. Epochs count from 1, even if the script counts from 0."""
 
     def __init__(self) -> None:
         self.epoch_count: int | None = None
@@ -26,13 +26,13 @@ class RunPosition:
         self._epoch_fraction = 0.0  # of the running epoch
 
     def epoch_number(self, printed: int) -> int:
-        """Return the epoch's number from 1. A printed 0 shows that the script counts from 0."""
+        """Convert a printed epoch to a number from 1. A printed 0 shows that the script counts from 0."""
         if printed == 0:
             self.zero_based = True
         return min(printed, MAX_COUNT) + (1 if self.zero_based else 0)
 
     def set_epoch_count(self, total: int | None, ordinal: int = 0) -> None:
-        """Set the number of epochs. A script that counts from 0 may print `Epoch 24/24` for the 25th."""
+        """Set the number of epochs. A script that counts from 0 may print `Epoch 24/24` for the 25th epoch."""
         if total:
             self.epoch_count = max(min(total, MAX_COUNT), ordinal if self.zero_based else 0)
 
@@ -55,7 +55,7 @@ class RunPosition:
         )
 
     def advance_in_epoch(self, ordinal: int, done: int, of: int | None) -> int:
-        """Set how many batches of the epoch are done, and return the step in the whole run."""
+        """Set the position to `done` of `of` batches in epoch `ordinal`. Return the step in the whole run."""
         self.running_epoch, self.completed_epochs, self._epoch_fraction, self.run_fraction = (
             ordinal,
             max(0, ordinal - 1),
@@ -69,7 +69,7 @@ class RunPosition:
         return self._batch_step(ordinal, done, of)
 
     def set_epoch_fraction(self, part: float) -> None:
-        """Set the fraction of the running epoch, when another line counts the epochs."""
+        """Set the completed fraction of the running epoch. Used when another line counts the epochs."""
         self._epoch_fraction, self.run_fraction = (part, None) if part < 1 else (0.0, None)
 
     def set_step(self, step: int, steps: int | None = None, whole: float | None = None) -> int:
@@ -77,18 +77,18 @@ class RunPosition:
         return self.step
 
     def unroll_step(self, printed: int) -> int:
-        """Return the step for a count that may start again in each epoch."""
+        """Return the step in the whole run for a printed count that may restart in each epoch."""
         last, passed = self._unrolled
         passed += last if printed < last else 0
         self._unrolled = (printed, passed)
         return passed + printed
 
     def current_step(self) -> int | None:
-        """Return the step for a point whose line names none."""
+        """Return the step for a line that names none: the current step, else the number of completed epochs."""
         return self.step if self.step is not None else self.completed_epochs
 
     def step_for_epoch(self, ordinal: int) -> int:
-        """Return the step for the values of an epoch: the batches if they are counted, else the epoch."""
+        """Return the step for the values of an epoch: the current step if known, else the epoch's number."""
         return self.step if self.step is not None else ordinal
 
     def as_progress(self) -> dict[str, object]:
@@ -128,7 +128,7 @@ MIN_GAP_S = 0.25
 
 
 class ProgressThrottle:
-    """Limits progress to one reading per MIN_GAP_S. The last one is never dropped."""
+    """Limits progress to one reading per MIN_GAP_S. The last reading is never dropped."""
 
     def __init__(self) -> None:
         self._emitted: dict[str, object] = {}
@@ -154,7 +154,7 @@ MAX_NAME_LENGTH = 100
 
 
 class RunState:
-    """The position of the run, and the readings that were not returned yet."""
+    """The position of a run, and the readings that the parsers have added but the reader has not returned yet."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -173,7 +173,11 @@ class RunState:
         changed_only: bool = False,
         at: float | None = None,
     ) -> bool:
-        """Add points that are new. `changed_only` is for progress bars, which repeat their values."""
+        """Add the points that are new, and return whether there were any.
+
+        With `changed_only`, a value equal to the last one is not new, even at another step: progress bars
+        repeat their values.
+        """
         when = self.now if at is None else at
         points = []
         for name, value in pairs:
@@ -187,7 +191,7 @@ class RunState:
         return bool(points)
 
     def hold_points(self, add: Callable[[int | None], object]) -> None:
-        """Hold points back until a later line shows their step."""
+        """Hold points back until a later line shows their step. `add` is then called with that step."""
         self.release_points(None)
         self._held = add
 

@@ -28,7 +28,7 @@ def parse_boosting(text: str, state: RunState) -> bool:
 
 
 def _metric_name(printed: str) -> str:
-    """Convert LightGBM's `valid_0's l2` to `valid_0-l2`, the form of XGBoost."""
+    """Convert LightGBM's metric name `valid_0's l2` to `valid_0-l2`, the form that XGBoost uses."""
     return "-".join(part.strip().replace(" ", "_") for part in printed.split("'s ", 1))
 
 
@@ -51,7 +51,7 @@ def _parse_kmeans(text: str, state: RunState) -> bool:
 
 
 def _parse_sgd(text: str, state: RunState) -> bool:
-    """Parse the line that ends an epoch, after `-- Epoch 3`."""
+    """Parse scikit-learn's line at the end of an epoch. A line `-- Epoch 3` comes before it."""
     line = _SGD.match(text)
     if not line or state.position.running_epoch is None:
         return False

@@ -109,7 +109,7 @@ def _update_steps(label: str, count: int, total: int | None, postfix: Values, st
 
 
 def _add_evaluation(split: str, done: bool, postfix: Values, state: RunState) -> None:
-    """Add the last values of a bar over validation data. It does not count as progress of the training."""
+    """Add the final values of a bar over validation data. Such a bar does not count as training progress."""
     if done:
         named = [(name if _EVALUATION.search(name) else f"{split}_{name}", value) for name, value in postfix]
         state.add_points(

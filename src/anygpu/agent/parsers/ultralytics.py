@@ -1,4 +1,7 @@
-"""Parser for Ultralytics: a row of losses per epoch and an `all` row per validation, below headers that name them."""
+"""Parser for Ultralytics: a row of losses for each epoch, and a row `all` for each validation.
+
+The header line above the rows names their columns.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def _parse_scores(text: str, state: RunState) -> bool:
 
 
 def _score_names(columns: str) -> list[tuple[str, str]]:
-    """Parse `Box(P R mAP50 mAP50-95) Mask(P ...)` into pairs of name and kind."""
+    """Parse `Box(P R mAP50 mAP50-95) Mask(P ...)` into pairs of column name and group suffix, such as `(B)`."""
     names, kind = [], "(B)"
     for word in columns.replace("(", "( ").replace(")", " ").split():
         if word.endswith("("):
@@ -87,7 +90,7 @@ def _add_scores(values: list[str], state: RunState) -> None:
 
 
 def _parse_end(text: str, state: RunState) -> bool:
-    """Note the end of training. The best weights are then validated once more, under names of their own."""
+    """Recognise the end of training. The best weights are then validated again; those scores are named `best/...`."""
     ended = _COMPLETED.match(text)
     if ended:
         state.memory["ultralytics best"] = True

@@ -68,7 +68,7 @@ _WORDS = re.compile(r"[a-z][a-z0-9]*|[0-9]+")
 
 
 class Pair:
-    """A name and its value in a line of text."""
+    """A name and its value, found in a line of text."""
 
     __slots__ = ("end", "literal", "name", "split", "start")
 
@@ -89,7 +89,7 @@ class Pair:
 
     @property
     def is_surely_metric(self) -> bool:
-        """Whether the name is always a metric: `val_loss` is, but `loss_weight` is a setting."""
+        """Whether the name is certainly a metric: `val_loss` is one, but `loss_weight` is a setting."""
         words = [word for word in _LETTERS.findall(self.name.lower()) if len(word) > 1] or [""]
         return not self.is_whole_number and any(
             word in _METRIC_WORDS for word in (words[-1], self.name.lower().rpartition("_")[2])
@@ -97,15 +97,16 @@ class Pair:
 
 
 def pairs(text: str) -> list[Pair]:
-    """Return `name=value` and `name: value` pairs, without times, sizes and counters.
+    """Return the `name=value` and `name: value` pairs in a line, except times, sizes and counters.
 
-    In `train loss: 0.2 acc: 0.9 | val loss: 0.3 acc: 0.8` each `acc` belongs to the split before it.
+    In `train loss: 0.2 acc: 0.9 | val loss: 0.3 acc: 0.8`, each `acc` belongs to the split (train, val)
+    before it.
     """
     return list(_inherit_split(_find_pairs(text)))
 
 
 def spaced_pairs(text: str) -> list[Pair]:
-    """Return pairs like `loss 2.4` with a well-known name, as in `iter 10: loss 2.4, time 30ms`."""
+    """Return pairs of a well-known name and a value, such as `loss 2.4` in `iter 10: loss 2.4, time 30ms`."""
     return list(_inherit_split(_find_spaced_pairs(text)))
 
 

@@ -1,1 +1,1 @@
-"""Everything before the job starts: its files, its Python environment, its checkpoint."""
+"""Prepare a job before it starts: its files, its Python environment, its checkpoint."""

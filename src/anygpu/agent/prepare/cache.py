@@ -1,7 +1,8 @@
-"""A cache of downloaded files, shared by all attempts on a machine. Files are named by the hash of their content.
+"""A cache of downloaded files, shared by all attempts on a machine.
 
-Its size is limited: the files that were not used for the longest time are removed first. Each file is locked, so that
-two attempts that need it download it once. A partial download stays and is resumed later, also by another attempt.
+Files are named by the SHA-256 of their content. The size of the cache is limited: the least recently used
+files are removed first. Each file has a lock, so that two attempts that need the same file download it once.
+A partial download stays and can be resumed, also by another attempt.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ VERIFIED_MTIME_S = 1_000_000_000  # the mtime given to verified files; writing t
 
 
 class FileCache:
-    """Files in a directory, by SHA-256."""
+    """A directory of files, each named by its SHA-256."""
 
     def __init__(self, root: str, max_bytes: int | None = None) -> None:
         os.makedirs(os.path.join(root, "locks"), exist_ok=True)
@@ -41,9 +42,10 @@ class FileCache:
     def acquire(
         self, sha256: str, download_to: Download, check_interrupted: Callable[[], None]
     ) -> Iterator[str]:
-        """Download the file if it is missing, and yield its path. It is not removed before the block ends.
+        """Yield the path of a file; download the file if it is missing.
 
-        `check_interrupted` is called while another attempt downloads the file; it may raise.
+        It is not removed while the block runs. `check_interrupted` is called while another attempt downloads
+        the file; it may raise.
         """
         path = os.path.join(self._root, sha256)
         with self._lock(sha256, check_interrupted):
@@ -54,7 +56,7 @@ class FileCache:
         self.evict(0, keep=sha256)
 
     def _download(self, path: str, download_to: Download) -> None:
-        """Download a file. If the disk is full, remove other files from the cache and try again."""
+        """Download a file to `path`. If the disk is full, remove other files from the cache and try again."""
         try:
             download_to(path)
         except OSError as error:
@@ -64,7 +66,7 @@ class FileCache:
         os.chmod(path, 0o444)
 
     def evict(self, wanted_bytes: int, keep: str) -> int:
-        """Remove the least recently used files until `wanted_bytes` more fit; return the number of bytes freed."""
+        """Remove the least recently used files until `wanted_bytes` more fit. Return the number of bytes freed."""
         entries = sorted(self._entries(), key=lambda entry: entry[1])
         over = sum(size for _, _, size in entries) + wanted_bytes - self._max_bytes
         freed = 0
@@ -76,7 +78,7 @@ class FileCache:
         return freed
 
     def _entries(self) -> Iterator[tuple[str, float, int]]:
-        """Yield (name, last use, bytes) of every file, including partial downloads."""
+        """Yield (name, time of last use, size in bytes) of every file, including partial downloads."""
         for entry in os.scandir(self._root):
             if entry.is_file(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
@@ -84,7 +86,7 @@ class FileCache:
                 yield entry.name, used_at, status.st_size
 
     def _remove(self, name: str) -> bool:
-        """Remove a file unless it is in use or a recent partial download."""
+        """Remove a file and return True. A file in use or a recent partial download stays: return False."""
         path = os.path.join(self._root, name)
         with self._lock_file(name) as lock:
             try:
@@ -110,7 +112,7 @@ class FileCache:
 
     @contextlib.contextmanager
     def _lock_file(self, name: str) -> Iterator[int]:
-        """Open the lock file for a name. There are few lock files, and they are never removed."""
+        """Open the lock file for `name`. Many names share a lock file, and lock files are never removed."""
         path = os.path.join(self._root, "locks", name[:3])
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -27,7 +27,10 @@ class CommandResult:
 
 
 class CommandRunner:
-    """Runs commands with their output in the job's log. Orders, lease and timeout apply to them as to the job."""
+    """Runs commands and writes their output to the job's log.
+
+    Orders, lease and timeout stop these commands as they stop the job.
+    """
 
     def __init__(self, attempt_name: str, loop: ProcessLoop, reporter: Reporter, mask: SecretMask) -> None:
         self._attempt_name = attempt_name

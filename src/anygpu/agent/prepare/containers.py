@@ -1,8 +1,9 @@
 """Commands that run a job in a container, with docker or podman.
 
-The attempt's directory has the same path inside, so that working directory, channel and checkpoints are the same files.
-The container has the attempt's name and runs as the agent's user, so that it is found and killed like any other process
-of the attempt. Environment values are passed through the environment, never on a command line.
+The attempt's directory has the same path inside the container, so that working directory, channel and
+checkpoints are the same files. The container has the attempt's name and runs as the agent's user, so that it
+can be found and killed like any other process of the attempt. Environment values are passed through the
+environment, never on a command line.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ EXEC_JOB = 'exec "$@"'
 
 
 class ContainerRuntime:
-    """A container program that works on this machine."""
+    """A container program (docker or podman) that works on this machine."""
 
     __slots__ = ("kind", "path")
 
@@ -48,7 +49,7 @@ class ContainerRuntime:
 
 
 def find_runtime(image: str) -> ContainerRuntime:
-    """Return a runtime that works on this machine, or raise CannotStart."""
+    """Return a container runtime that works on this machine, or raise `CannotStart`."""
     problems = []
     for kind in RUNTIMES:
         path = find_program(kind)
@@ -87,7 +88,7 @@ def run_command(
     dataset: str | None = None,
     has_gpus: bool = False,
 ) -> list[str]:
-    """Return the command that starts the job in a container."""
+    """Return the command that starts the job in a container of `image`."""
     command = [runtime.path, "run", "--rm", "--init", "--name", name, "--network", "host", "--ipc", "host"]
     command += _user_options(runtime)
     command += ["--volume", f"{attempt_dir}:{attempt_dir}", "--workdir", cwd]
@@ -116,7 +117,7 @@ def _user_options(runtime: ContainerRuntime) -> list[str]:
 
 
 def _gpu_options(runtime: ContainerRuntime, chosen: str | None, has_gpus: bool) -> list[str]:
-    """Return the options for the attempt's GPUs: those it holds, all if there are no slots, none if it needs none."""
+    """Return the options for the attempt's GPUs: the `chosen` ones, all if `chosen` is None, none if ""."""
     if not has_gpus or chosen == "":
         return []
     if runtime.kind == "podman":
@@ -126,7 +127,7 @@ def _gpu_options(runtime: ContainerRuntime, chosen: str | None, has_gpus: bool) 
 
 
 def _runtime_problem(path: str) -> str:
-    """Return why a runtime cannot be used, or "". The service may be missing, or we may not be allowed to use it."""
+    """Return why the runtime at `path` cannot be used, such as a stopped service; "" if it can be used."""
     code, errors = _query([path, "info"])
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     return "" if code == 0 else (lines[-1] if lines else f"exit code {code}")

@@ -26,11 +26,11 @@ EXPIRED_STATUSES = (401, 403, 410)
 
 
 class CorruptDownload(Exception):
-    """A file does not have the expected content."""
+    """A downloaded file does not have the expected SHA-256."""
 
 
 class InputDownloader:
-    """Downloads the files of an attempt, into the machine's cache where there is one."""
+    """Downloads the files of an attempt, into the machine's cache if there is one."""
 
     def __init__(
         self,
@@ -39,7 +39,11 @@ class InputDownloader:
         check_interrupted: Callable[[], None],
         use_cache: bool,
     ) -> None:
-        """`fresh_url` gets a new signed URL for a SHA-256; `check_interrupted` raises if the attempt must stop."""
+        """Create the downloader.
+
+        `fresh_url` returns a new signed URL for a SHA-256. `check_interrupted` raises if the attempt must
+        stop.
+        """
         self._connect = connect
         self._fresh_url = fresh_url
         self._check_interrupted = check_interrupted
@@ -50,7 +54,7 @@ class InputDownloader:
         return self._cache() is not None
 
     def fetch(self, url: str, target: str, sha256: str | None, what: str) -> None:
-        """Download a file to `target`. `what` names it in error messages."""
+        """Download a file to `target`. `what` names the file in error messages."""
         try:
             self._download(url, target, sha256)
         except CorruptDownload as error:
@@ -60,7 +64,7 @@ class InputDownloader:
 
     @contextlib.contextmanager
     def open_cached(self, file: dict[str, Any], fallback: str, what: str) -> Iterator[str]:
-        """Yield the path of a file with a known hash.
+        """Yield the path of a downloaded file. With a cache, this is the file in the cache.
 
         Without a cache the file is downloaded to `fallback` and removed afterwards.
         """
@@ -78,7 +82,10 @@ class InputDownloader:
         os.unlink(fallback)
 
     def _cache(self) -> FileCache | None:
-        """Return the machine's cache. The server's own machine needs none: it has every file already."""
+        """Return the machine's cache; None if there is none.
+
+        The server's own machine needs none: it has every file.
+        """
         if not self._use_cache:
             return None
 
@@ -87,7 +94,7 @@ class InputDownloader:
         return machine_cache()
 
     def _download(self, url: str, target: str, sha256: str | None) -> None:
-        """Download a file; get a new URL if this one has expired, as it may during a long download."""
+        """Download a file. Get a new URL if `url` has expired, as it may during a long download."""
         try:
             download(self._connect(), url, target, sha256, self._check_interrupted)
         except RequestRefused as refusal:
@@ -100,7 +107,10 @@ class InputDownloader:
 def download(
     server: ServerClient, url: str, target: str, sha256: str | None, between_blocks: Callable[[], None]
 ) -> None:
-    """Download and verify a file. `target` exists only when it is complete. `between_blocks` may raise to stop."""
+    """Download a file and verify its SHA-256. `target` is created only when the file is complete.
+
+    `between_blocks` may raise to stop the download.
+    """
     part = target + ".part"
     os.makedirs(os.path.dirname(target), exist_ok=True)
 
@@ -158,5 +168,5 @@ def _resolve_location(url: str, location: str) -> str:
 
 
 def _without_query(url: str) -> str:
-    """Remove the query, which contains the signature."""
+    """Return the URL without its query, which contains the signature."""
     return url.split("?", 1)[0]

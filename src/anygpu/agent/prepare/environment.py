@@ -33,9 +33,9 @@ ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
 def choose_interpreter(requested: str | None, is_remote: bool) -> tuple[str, str]:
-    """Return the job's Python and a note for its log.
+    """Return the path of the job's Python, and a note for the job's log or "".
 
-    `requested` is a path, a name or a version. A path of the submitter's machine may not exist on another one.
+    `requested` is a path, a name or a version. A path on the submitter's machine may not exist on this one.
     """
     if not requested:
         return sys.executable, ""
@@ -63,7 +63,7 @@ def agent_python_version() -> str:
 
 
 def filter_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a job may see. Secrets in the agent's environment are not among them."""
+    """Return the variables that a job may see, without the secrets in the agent's environment."""
     return {
         name: value
         for name, value in variables.items()
@@ -72,7 +72,7 @@ def filter_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, python: str) -> dict[str, str]:
-    """Return the job's variables. The spec overrides the defaults; ANYGPU_ variables override everything."""
+    """Return the job's environment variables. The spec overrides the defaults; ANYGPU_ variables override both."""
     outputs, checkpoints = job_directories(cwd)
     env = filter_environment(os.environ)
     env.setdefault("PATH", os.defpath)
@@ -91,7 +91,7 @@ def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, p
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program, or None. (Importing shutil for `which` takes longer.)"""
+    """Return the path of a program on PATH, or None. Used instead of `shutil.which`, whose import takes longer."""
     for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
         candidate = os.path.join(directory, name)
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
@@ -100,7 +100,7 @@ def find_program(name: str) -> str | None:
 
 
 def _use_interpreter(env: dict[str, str], python: str) -> None:
-    """Put the interpreter's directory first on PATH, so that `python`, `pip` and `torchrun` are the job's own."""
+    """Put the interpreter's directory first on PATH in `env`, so that `python`, `pip` and `torchrun` are from it."""
     folder = os.path.dirname(python)
     if not folder:
         return
@@ -114,9 +114,10 @@ def _prepend_path(first: str, rest: str | None) -> str:
 
 
 def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None:
-    """Install the `anygpu` package that a script imports: LIBRARY_FILES and the trainers.
+    """Install the `anygpu` package that the script imports: LIBRARY_FILES and the trainers.
 
-    It has a directory of its own, so that no other module of the agent gets on the script's path.
+    The package has its own directory, so that the script cannot import other modules of the agent by
+    accident.
     """
     target = os.path.join(attempt_dir.library_dir, "anygpu")
     os.makedirs(target, exist_ok=True)
@@ -128,7 +129,7 @@ def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None
 
 
 def _install_trainers(source: str, target: str, in_container: bool) -> None:
-    """Link the trainers; copy them for a container, which sees only the attempt's directory, or from a .pyz file."""
+    """Link the trainers into the package. Copy them for a container or from a .pyz file, where links do not work."""
     if os.path.lexists(target):
         return
     if not os.path.isdir(source):

@@ -39,9 +39,10 @@ def fetch_dataset(
     downloader: InputDownloader,
     is_remote: bool,
 ) -> str | None:
-    """Return the path of the dataset on this machine.
+    """Return the path of the dataset on this machine; None if the job has no dataset.
 
-    A dataset given as a path is on the submitter's machine. It is used as it is where this machine has the path too.
+    A dataset given as a path is on the submitter's machine. On another machine its uploaded parts are
+    downloaded; if there are none, the same path must exist here.
     """
     dataset = dataset or {}
     path = dataset.get("path")
@@ -91,7 +92,7 @@ def _link_or_copy(path: str, target: str) -> None:
 def _fetch_dataset_parts(
     parts: list[dict[str, Any]], root: str, fallback: str, downloader: InputDownloader
 ) -> None:
-    """Download and unpack one part after the other, so that a part never exists twice on the disk."""
+    """Download and unpack one part after the other, so that the disk never holds two archives at a time."""
     from anygpu.agent.prepare.unpack import UnsafeArchive, unpack_parts
 
     try:

@@ -1,4 +1,4 @@
-"""Restore the checkpoint that a job resumes from: download it, verify it, and put it where the script expects it."""
+"""Restore the checkpoint that a job resumes from: download it, verify it, copy it to where the script expects it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MTIME_MARGIN_S = 1.0  # restored files must be older than what the job writes, a
 
 
 class RestoredCheckpoint:
-    """A checkpoint on this machine."""
+    """A checkpoint that was restored to this machine."""
 
     __slots__ = ("path", "step")
 
@@ -31,7 +31,7 @@ class RestoredCheckpoint:
         self.step = step
 
     def arguments(self, resume_args: list[str]) -> list[str]:
-        """Replace {path}, {dir} and {step} in the arguments of the spec."""
+        """Return `resume_args` of the spec with {path}, {dir} and {step} filled in."""
         values = {"{path}": self.path, "{dir}": os.path.dirname(self.path), "{step}": str(self.step)}
         return [_substitute(argument, values) for argument in resume_args]
 
@@ -44,9 +44,10 @@ def restore_checkpoint(
     downloader: InputDownloader,
     reporter: Reporter,
 ) -> RestoredCheckpoint | None:
-    """Restore a checkpoint to `target_dir` and to where the script had saved it.
+    """Restore a checkpoint to `target_dir`, and to the paths at which the script had saved it.
 
-    Return None if it cannot be restored completely. The job then starts from the beginning, and its log says so.
+    Return None if the checkpoint cannot be restored completely. The job then starts from the beginning, and
+    its log says so.
     """
     step = int(resume.get("step") or 0)
     try:
@@ -90,9 +91,10 @@ def _append_chunk(part: str, whole: int) -> None:
 
 
 def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
-    """Return the path to resume from.
+    """Return the path that the script resumes from.
 
-    In this order: a directory that was saved as one, the directory that a pattern names, the newest file (the first).
+    The first of these that exists: a directory that was saved as a directory, a directory that matches a
+    pattern, the newest file (the first of `paths`).
     """
     if not paths:
         raise CorruptDownload("it has no files")

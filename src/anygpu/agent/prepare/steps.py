@@ -1,4 +1,4 @@
-"""Prepare a job: its files, its Python, its data, its checkpoint, its set-up. The result is the command to start."""
+"""Prepare a job: its files, Python, dataset, checkpoint and set-up commands. The result is the command to start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class LaunchPlan:
-    """The command to start, its working directory and its environment."""
+    """The command that starts the job, with its working directory and environment."""
 
     __slots__ = ("argv", "cwd", "env", "kill_command")
 
@@ -56,7 +56,11 @@ class Preparation:
         downloader: InputDownloader,
         is_remote: bool,
     ) -> None:
-        """`is_remote`: this is not the server's machine, so the submitter's files and interpreter may be missing."""
+        """Create the preparation.
+
+        `is_remote`: this is not the server's machine, so the submitter's files and interpreter may be
+        missing.
+        """
         self._assignment = assignment
         self._job = assignment.job
         self._attempt_dir = attempt_dir
@@ -101,7 +105,7 @@ class Preparation:
         return LaunchPlan(self._command(cwd, python) + resume_args, cwd, env)
 
     def _create_directories(self) -> str:
-        """Create the directories of the job, and return its working directory."""
+        """Create the directories of the job, and return the working directory."""
         work_dir = self._attempt_dir.work_dir
         cwd = os.path.normpath(os.path.join(work_dir, self._job.subdir))
         if os.path.commonpath([cwd, work_dir]) != work_dir:
@@ -111,7 +115,7 @@ class Preparation:
         return cwd
 
     def _choose_interpreter(self, cwd: str) -> str:
-        """Return the job's Python; with requirements, the one of a virtual environment that has them."""
+        """Return the path of the job's Python. With requirements, this is the Python of a virtual environment."""
         python, note = environment.choose_interpreter(self._job.python, self._is_remote)
         if note:
             self._reporter.write_line(note)
@@ -128,9 +132,10 @@ class Preparation:
         return ensure_venv(python, self._job.requirements, cwd, run, self._loop.check_interrupted)
 
     def _check_torch(self, python: str, env: dict[str, str]) -> None:
-        """Check that torch, driver and GPU fit.
+        """Check that torch, driver and GPU work together.
 
-        The check takes time. It is skipped on the server's machine with the user's own environment.
+        The check takes time. It is skipped if the job uses the user's own environment on the server's
+        machine.
         """
         is_own_environment = not self._is_remote and not self._job.requirements
         if is_own_environment or env.get("CUDA_VISIBLE_DEVICES") == "" or not find_program("nvidia-smi"):
@@ -145,7 +150,7 @@ class Preparation:
             self._reporter.write_line(warning)
 
     def _restore_checkpoint(self, cwd: str, env: dict[str, str]) -> list[str]:
-        """Restore the checkpoint to resume from, and return the arguments for the job."""
+        """Restore the checkpoint to resume from, and return the additional arguments for the job."""
         if not self._job.resume:
             return []
 
@@ -178,7 +183,7 @@ class Preparation:
     def _container_plan(
         self, image: str, cwd: str, env: dict[str, str], resume_args: list[str]
     ) -> LaunchPlan:
-        """Return the plan for a job in a container, where the set-up commands run too."""
+        """Return the launch plan for a job in a container. The set-up commands run in the container too."""
         from anygpu.agent.prepare import containers
 
         runtime = containers.find_runtime(image)
@@ -224,7 +229,7 @@ def shell_command(line: str) -> list[str]:
 
 
 def describe_error(error: OSError, directory: str) -> str:
-    """Describe an error to the owner of the job. A full disk is described with its size."""
+    """Return a message for the owner of the job. For a full disk, the message includes the size of the disk."""
     if error.errno not in DISK_FULL:
         return str(error)
     disk = os.statvfs(directory)
@@ -236,7 +241,10 @@ def describe_error(error: OSError, directory: str) -> str:
 
 
 def _check_python_for_trainers(python: str) -> None:
-    """Check the version if the job uses the agent's own interpreter; another one reports the problem itself."""
+    """Raise if the agent's own interpreter, used for the job, is too old for trainers.
+
+    Any other interpreter reports the problem itself.
+    """
     version = environment.agent_python_version()
     if python == sys.executable and tuple(map(int, version.split(".")[:2])) < MIN_PYTHON_FOR_TRAINERS:
         raise CannotStart(

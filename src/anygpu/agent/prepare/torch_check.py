@@ -1,9 +1,10 @@
-"""Check before training that GPU, driver and torch fit together.
+"""Check before training that GPU, driver and torch work together.
 
-Two rules apply. A driver supports every CUDA release of its own major version and of older ones (NVIDIA, "CUDA
-Compatibility", minor version compatibility). A wheel runs on the architectures it was compiled for: the default wheels
-have no Volta since torch 2.11, the cu126 wheels still do (pytorch/pytorch issue 172352). A possible problem must be
-confirmed by torch itself before a job is refused, because compatibility packages and custom builds can make it work.
+Two rules apply. A driver supports every CUDA release of its own major version and of older ones (NVIDIA,
+"CUDA Compatibility", minor version compatibility). A wheel runs on the architectures it was compiled for: the
+default wheels have no Volta since torch 2.11, the cu126 wheels still do (pytorch/pytorch issue 172352). A job
+is refused only if torch itself confirms the problem, because compatibility packages and custom builds can
+make the combination work.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def command_output(env: dict[str, str]) -> RunQuery:
 
 
 def check_torch(python: str, run_query: RunQuery) -> tuple[str, str]:
-    """Return (problem, warning). Both are empty if everything fits, or if that cannot be determined."""
+    """Return (problem, warning). Both are empty if everything works together, or if that cannot be determined."""
     gpus = _query_gpus(run_query)
     torch = _parse_last_line(run_query([python, "-c", TORCH_VERSION_SCRIPT])) if gpus else None
     if not torch or not torch.get("__version__") or torch.get("hip"):
@@ -142,7 +143,10 @@ def _architecture_problem(gpu: CudaGpu, version: str, archs: list[str]) -> str:
 
 
 def _supports(arch: str, capability: tuple[int, int]) -> bool:
-    """Whether code for `arch` runs on a GPU: `sm_` needs the same major version, PTX (`compute_`) any newer GPU."""
+    """Return whether code for `arch` runs on a GPU of this compute capability.
+
+    `sm_` needs the same major version; PTX (`compute_`) runs on any newer GPU.
+    """
     kind, _, digits = arch.partition("_")
     digits = digits.rstrip("af")
     if not digits.isdigit():
@@ -180,7 +184,7 @@ def _driver_major(version: str) -> int:
 
 
 def _parse_last_line(output: str | None) -> dict[str, Any] | None:
-    """Parse the last line as JSON. A library may have printed other lines before it."""
+    """Parse the last line of `output` as JSON; None if it is not JSON. Libraries may print other lines before it."""
     try:
         value = json.loads(output.strip().splitlines()[-1]) if output and output.strip() else None
     except ValueError:

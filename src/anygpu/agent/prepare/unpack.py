@@ -1,4 +1,4 @@
-"""Unpack a .tar.gz file safely, also if it is malicious.
+"""Unpack a .tar.gz file safely, even if the file is malicious.
 
 The standard tarfile module takes 15 ms to import and has no safe mode before Python 3.12.
 """
@@ -21,7 +21,7 @@ REGULAR, HARD_LINK, SYMLINK, DIRECTORY = b"0\0" + b"7", b"1", b"2", b"5"
 
 
 class UnsafeArchive(Exception):
-    """The archive contains something that must not be unpacked, or is not an archive."""
+    """The file is not an archive, or contains an entry that must not be unpacked."""
 
 
 class TarEntry:
@@ -33,12 +33,12 @@ class TarEntry:
 
 
 def unpack(archive: str, target: str, max_bytes: int = MAX_BYTES) -> None:
-    """Unpack a file below `target`. Raises `UnsafeArchive`."""
+    """Unpack the file `archive` below `target`. Raise `UnsafeArchive` for a damaged or malicious archive."""
     unpack_parts(iter([archive]), target, max_bytes)
 
 
 def unpack_parts(parts: Iterator[str], target: str, max_bytes: int = MAX_BYTES) -> None:
-    """Unpack an archive that was split into files. Each file is requested when it is needed, and only once."""
+    """Unpack an archive that was split into several files. Each part is requested once, when it is needed."""
     os.makedirs(target, exist_ok=True)
     budget = min(max_bytes, _free_bytes(target))
     stream = _GzipStream(_blocks(parts))
@@ -58,7 +58,7 @@ def _blocks(paths: Iterator[str]) -> Iterator[bytes]:
 
 
 class _GzipStream:
-    """Reads an exact number of bytes from the blocks of a gzip file."""
+    """Decompresses the blocks of a gzip file and returns exact numbers of bytes."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -120,7 +120,7 @@ def _parse(header: bytes) -> TarEntry:
 
 
 def _read_extended_header(entry: TarEntry, stream: _GzipStream, overrides: dict[str, str]) -> None:
-    """Read a header with the long names or large sizes of the next entry."""
+    """Read a header with a long name or a large size, and store it in `overrides` for the next entry."""
     if entry.size > MAX_HEADER_BYTES:
         raise UnsafeArchive("the archive has a header larger than 1 MiB")
     data = b"".join(stream.blocks(entry.size))
@@ -171,7 +171,10 @@ def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
 
 
 def _target_path(name: str, target: str) -> str:
-    """Return the path for an entry. Absolute names, `..` and links on the way are refused."""
+    """Return the path at which to unpack an entry.
+
+    Raise if its name is absolute, has `..` or passes through a link.
+    """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts:
         raise UnsafeArchive(f"{name!r} would be unpacked outside of the working directory")
@@ -184,7 +187,11 @@ def _target_path(name: str, target: str) -> str:
 
 
 def _symlink(entry: TarEntry, path: str, target: str) -> None:
-    """Create a link. `..` is allowed only at its beginning and not above the target, so no chain of links leads out."""
+    """Create a symbolic link. Raise if its target could be outside `target`.
+
+    The link may contain `..` only at its beginning and not above `target`, so no chain of links leads
+    outside.
+    """
     parts = [part for part in entry.link.split("/") if part not in ("", ".")]
     ups = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
     depth = len(os.path.relpath(path, target).split(os.sep)) - 1
@@ -206,7 +213,7 @@ def _write(entry: TarEntry, stream: _GzipStream, path: str) -> None:
 
 
 def _make_way(path: str) -> None:
-    """Remove an earlier entry of the same name, or create the parent directories."""
+    """Remove an earlier entry at `path`. If there is none, create the parent directories."""
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Virtual environments for requirements, cached by their content and shared by all attempts on a machine.
+"""Virtual environments with a job's requirements. They are cached and shared by all attempts on a machine.
 
-`["numpy"]` are requirements, `["-r", "requirements.txt"]` names a file of them, and `["-r", "pyproject.toml"]` means
-the dependencies of a project. uv installs them if it is on the PATH, else pip.
+`["numpy"]` are requirements, `["-r", "requirements.txt"]` names a file of them, and `["-r",
+"pyproject.toml"]` means the dependencies of a project. uv installs them if it is on the PATH, else pip.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def cache_directory() -> str:
 def ensure_venv(
     python: str, requirements: list[str], cwd: str, run: Run, check_interrupted: Callable[[], None]
 ) -> str:
-    """Return the interpreter of an environment with the requirements; create it if it does not exist.
+    """Return the interpreter of an environment with the requirements.
 
-    `run` runs a command and shows its output. `check_interrupted` is called while another job creates the same
-    environment; it may raise.
+    Create the environment if it does not exist. `run` runs a command and shows its output.
+    `check_interrupted` is called while another job creates the same environment; it may raise.
     """
     directory = os.path.join(cache_directory(), "environments", _cache_key(python, requirements, cwd))
     venv_python = os.path.join(directory, "bin", "python")
@@ -100,7 +100,7 @@ def _create(
 def _create_with_pip(
     python: str, directory: str, venv_python: str, run: Run, env: dict[str, str]
 ) -> list[str]:
-    """Create the environment with pip, and return the command that runs pip for it."""
+    """Create the environment without uv, and return the command that runs pip for it."""
     venv = [python, "-m", "venv", "--system-site-packages"]
     if _runs_without_error(python, HAS_MODERN_PIP):
         # Faster by seconds than installing pip, and works on Debian without ensurepip.
@@ -117,7 +117,7 @@ def _create_with_pip(
 
 
 def _write_pip(directory: str, line: str) -> None:
-    """Write the `pip` command of the environment, for set-up commands."""
+    """Write a `pip` command into the environment, for use by set-up commands."""
     path = os.path.join(directory, "bin", "pip")
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"#!/bin/sh\n{line}\n")
@@ -129,7 +129,7 @@ def _runs_without_error(python: str, code: str) -> bool:
 
 
 def _requirements_for_pip(python: str, requirements: list[str], cwd: str) -> list[str]:
-    """Replace a pyproject.toml by its dependencies, because pip cannot read it as uv does."""
+    """Replace a pyproject.toml by its dependencies, because pip cannot read them from it as uv does."""
     if len(requirements) != 2 or requirements[0] != "-r" or not requirements[1].endswith("pyproject.toml"):
         return requirements
     dependencies = _query([python, "-c", READ_DEPENDENCIES, os.path.join(cwd, requirements[1])])
@@ -169,7 +169,7 @@ def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:
 def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
     """Return a hash of the requirements, the content of the files they name, and the interpreter.
 
-    Size and time of the interpreter's file change when it is upgraded in place.
+    Size and time of the interpreter's file are included, because they change when it is upgraded in place.
     """
     real = os.path.realpath(python)
     status = os.stat(real) if os.path.exists(real) else None
@@ -182,7 +182,7 @@ def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
 
 
 def _requirement_files(words: list[str], cwd: str) -> Iterator[str]:
-    """Yield the files that the requirements name, and the files that those name."""
+    """Yield the files that the requirements name, and the files that those files name."""
     waiting = [os.path.join(cwd, path) for path in _file_arguments(words)]
     seen: list[str] = []
     while waiting and len(seen) < MAX_FILES:

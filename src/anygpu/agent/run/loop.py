@@ -26,7 +26,7 @@ DRAIN_S = 2.0
 
 
 class Interrupted(Exception):
-    """The attempt must stop before the job was started."""
+    """Raised when the attempt must stop before the job was started."""
 
     def __init__(self, stop: StopRequest) -> None:
         self.stop = stop
@@ -58,7 +58,7 @@ class WakePipe:
 
 
 class LoopTask:
-    """A periodic task. `run(now)` returns when it is due again."""
+    """A periodic task. `run(now)` returns the time at which the task is due again."""
 
     __slots__ = ("next_at", "run")
 
@@ -68,7 +68,7 @@ class LoopTask:
 
 
 class ProcessEnd:
-    """The return code of a process, and the reason if the agent stopped it."""
+    """The return code of a process, and the stop request if the agent stopped it."""
 
     __slots__ = ("return_code", "stop")
 
@@ -78,7 +78,7 @@ class ProcessEnd:
 
 
 class ProcessLoop:
-    """Runs the set-up commands and the job, one after the other. Orders, lease and timeout apply to all of them."""
+    """Runs the set-up commands and then the job. Orders, lease and timeout can stop each of them."""
 
     def __init__(
         self, reporter: Reporter, orders: ServerOrders, lease: AttemptLease, wake: WakePipe, grace_s: float
@@ -99,9 +99,9 @@ class ProcessLoop:
         self.on_short_notice: Callable[[], None] = lambda: None
 
     def run(self, process: JobProcess, on_output: Callable[[bytes], None], saves: bool = True) -> ProcessEnd:
-        """Run until the process and its children have ended and the output is read completely.
+        """Run until the process and its children have ended and all output is read.
 
-        A process that `saves` nothing gets SIGTERM at once when it must stop.
+        `saves`: the process may save its state before it stops. Without it, SIGTERM is sent at once.
         """
         pipe: int | None = process.pipe
         while not self._has_ended(process):
@@ -116,7 +116,10 @@ class ProcessLoop:
         return ProcessEnd(process.poll(), self.stop)
 
     def _has_ended(self, process: JobProcess) -> bool:
-        """Poll the process when a signal says that a child ended, and once a second in case a signal was missed."""
+        """Return whether the process has ended.
+
+        Polls it after each wake-up, and once a second in case one was missed.
+        """
         now = time.monotonic()
         if not self._woken and now < self._poll_at:
             return False
@@ -124,9 +127,9 @@ class ProcessLoop:
         return process.poll() is not None
 
     def check_stop(self) -> StopRequest | None:
-        """Return the reason to stop, if there is one.
+        """Return the current stop request, or None. Replaces it if there is a more urgent reason to stop.
 
-        The most urgent reason wins. A stop is never taken back.
+        A stop request is never withdrawn.
         """
         now = time.monotonic()
         request = self._stop_request(now)
@@ -166,7 +169,7 @@ class ProcessLoop:
         return None
 
     def _apply_stop(self, process: JobProcess, saves: bool) -> bool:
-        """Do what is due to stop the process. Return True if even SIGKILL did not end it."""
+        """Take the steps of the stop request that are due. Return True if even SIGKILL did not end the process."""
         stop = self.check_stop()
         actions = stop.take_due(time.monotonic()) if stop is not None else []
         if stopping.FLAG in actions and stop is not None:
@@ -210,7 +213,7 @@ class ProcessLoop:
 
 
 def _drain(pipe: int, on_output: Callable[[bytes], None]) -> None:
-    """Read what is left in the pipe. A process that could not be killed may hold it open: do not wait for it."""
+    """Read the output that is left in the pipe, without waiting: a process that survived may hold the pipe open."""
     until = time.monotonic() + DRAIN_S
     while time.monotonic() < until:
         try:

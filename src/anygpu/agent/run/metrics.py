@@ -1,4 +1,4 @@
-"""Metrics, progress and checkpoints that the script reports through `import anygpu`, and the steps they belong to."""
+"""Read what the script reports through `import anygpu` (metrics, progress, checkpoints), and assign steps to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anygpu.agent.link.spool import Point
 
-POLL_S = 0.1  # at first; after a minute metrics may come half a second later
+POLL_S = 0.1  # at the start; grows to SLOWEST_POLL_S within a minute
 SLOWEST_POLL_S = 0.5
 SLOWS_DOWN_OVER_S = 60.0
 READ_BYTES = 2**20
@@ -26,7 +26,7 @@ PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": 
 
 
 class ScriptReports:
-    """Follows points.jsonl, which `import anygpu` writes in the script.
+    """Reads points.jsonl, to which `import anygpu` writes in the script.
 
     Invalid lines are counted and skipped. An incomplete last line is kept until the rest is written.
     """
@@ -46,7 +46,7 @@ class ScriptReports:
         self.on_artifact: Callable[[dict[str, Any]], None] = lambda announced: None
 
     def poll(self, now: float) -> float:
-        """Read new lines; return when to poll again. Takes one system call if there is nothing new."""
+        """Read new lines, and return the time of the next poll. Takes one system call if there is nothing new."""
         self.read()
         self._started_at = self._started_at or now
         grown_s = SLOWEST_POLL_S * (now - self._started_at) / SLOWS_DOWN_OVER_S
@@ -118,7 +118,10 @@ class ScriptReports:
         return points
 
     def _step_for(self, name: str, given: Any) -> int:
-        """Return the step of a point: as given, else the series' last step + 1, starting at the resumed step."""
+        """Return the step of a point: `given`, or else one more than the last step of metric `name`.
+
+        The count starts at the step that the job resumed from.
+        """
         step = int(given) if given is not None else self._last_steps.get(name, self._steps.first) + 1
         if not -MAX_STEP <= step < MAX_STEP:
             raise ValueError("the step is out of range")
@@ -131,7 +134,7 @@ RESOLUTION_S = 0.2
 
 
 class StepHistory:
-    """Which step training had reached at which time. A file belongs to the step at which it was written."""
+    """The steps that training reached, with their times. Tells at which step a file was written."""
 
     def __init__(self, first: int = 0) -> None:
         self.first = self.latest = first
@@ -148,7 +151,7 @@ class StepHistory:
             self._history.append((at, step))
 
     def step_at(self, moment: float) -> int:
-        """Return the step that had been reached at `moment` (Unix time), or the oldest known step."""
+        """Return the step that training had reached at `moment` (Unix time), or the oldest known step."""
         for at, step in reversed(self._history):
             if at <= moment:
                 return step

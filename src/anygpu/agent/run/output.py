@@ -1,4 +1,4 @@
-"""The job's output: mask secrets, report it, and parse metrics and progress from it."""
+"""Process the job's output: mask secrets, report it, and parse metrics and progress from it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ SAFE_PREFIX_BYTES = 3
 class SecretMask:
     """Replaces secret values by `***` in a stream of bytes.
 
-    The end of the data is held back if it could be the beginning of a secret: at most one byte less than the longest
-    secret. While no data comes, `release_short()` returns up to three held bytes, so that a prompt appears; the rest of
-    the secret is still masked if it follows. More held bytes are part of a secret: they stay until more data comes, and
-    become `***` at the end. Values of less than four bytes are not masked, because they occur in ordinary output.
+    If the end of the data could be the beginning of a secret, it is held back: at most one byte less than the
+    longest secret. During a pause, `release_short()` returns up to three held bytes, so that a prompt becomes
+    visible; if the rest of the secret follows, that rest is still masked. More than three held bytes stay
+    until more data comes, and become `***` at the end. Values of less than four bytes are not masked, because
+    they occur in ordinary output.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -75,7 +76,7 @@ class SecretMask:
         return self._pattern.sub(MASK, text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
     def _partial_secret_size(self, text: bytes) -> int:
-        """Return the length of the longest suffix of `text` that is a proper prefix of a secret."""
+        """Return the length of the longest suffix of `text` that is the beginning of a secret."""
         longest = 0
         for secret in self._secrets:
             for size in range(min(len(secret) - 1, len(text)), longest, -1):
@@ -86,7 +87,7 @@ class SecretMask:
 
 
 def _secret_values(secrets: Iterable[str]) -> list[bytes]:
-    """Return the values to mask, longest first, so that a secret that contains another is masked completely.
+    """Return the byte strings to mask, longest first, so that a secret that contains another is masked completely.
 
     Each line of a secret with several lines is a value of its own.
     """
@@ -107,7 +108,7 @@ PARSING_BURST_S = 0.5
 class OutputStream:
     """Masks and reports the job's output, and parses metrics from it.
 
-    Parsing may use a small fraction of the time, so that it never blocks the job's pipe.
+    The time for parsing is limited to a small fraction, so that the job never waits for the parser.
     """
 
     def __init__(self, reporter: Reporter, mask: SecretMask, steps: StepHistory) -> None:
@@ -129,7 +130,10 @@ class OutputStream:
             self._forward(clean)
 
     def tick(self, now: float) -> float:
-        """Release held bytes after a pause: a prompt without a newline may look like the beginning of a secret."""
+        """Release bytes that the mask has held for a while, and return the time of the next call.
+
+        A prompt without a newline may look like the beginning of a secret and would else stay invisible.
+        """
         if self._mask.has_held_bytes and now - self._idle_since >= IDLE_S:
             self._forward(self._mask.release_short())
         if self._reader is not None:

@@ -35,7 +35,10 @@ RETRY_S = 5.0
 
 
 class PreemptionNotice:
-    """The provider takes the machine away at `at` (monotonic). `source` is its message, for the log."""
+    """The provider takes the machine away at `at` (monotonic clock).
+
+    `source` is the provider's message, for the log.
+    """
 
     __slots__ = ("at", "source")
 
@@ -45,7 +48,10 @@ class PreemptionNotice:
 
 
 def watch_for_notice(kind: str, take: Callable[[PreemptionNotice], None]) -> None:
-    """Poll the provider's metadata server in a thread. An unknown kind, or "", polls nothing."""
+    """Poll the metadata server of provider `kind` in a thread, and pass a notice to `take`.
+
+    Nothing is polled if `kind` is unknown or "".
+    """
     pollers: dict[str, Callable[[], Poll | None]] = {
         "aws": aws_poller,
         "gcp": google_poller,
@@ -69,7 +75,7 @@ def _poll_until_notice(poll: Poll, take: Callable[[PreemptionNotice], None]) -> 
 
 
 class MetadataClient:
-    """Reads the metadata server of the machine."""
+    """Reads from the provider's metadata server, which every machine of the provider can reach."""
 
     def __init__(self, base: str) -> None:
         base = base.rstrip("/")
@@ -83,7 +89,7 @@ class MetadataClient:
 
 
 def aws_poller() -> Poll | None:
-    """Return the poll function for AWS; None if AWS_EC2_METADATA_DISABLED is set, as for AWS's own clients."""
+    """Return the poll function for AWS; None if AWS_EC2_METADATA_DISABLED is set, which AWS's clients obey too."""
     endpoint = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
     if not endpoint and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return None
@@ -138,7 +144,7 @@ def google_poller() -> Poll:
 
 
 def azure_poller() -> Poll:
-    """Return the poll function for Azure. Azure's own clients read the endpoint from the same variable."""
+    """Return the poll function for Azure. An environment variable of Azure's clients can set another endpoint."""
     base = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST") or f"http://{LINK_LOCAL}"
     metadata, name = MetadataClient(base), [""]
     header = {"Metadata": "true"}
@@ -160,9 +166,9 @@ def azure_poller() -> Poll:
 
 
 def parse_azure_notice(document: str, name: str, now_s: float) -> PreemptionNotice | None:
-    """Return the first Preempt event for machine `name`.
+    """Return the first Preempt event for machine `name`, or None.
 
-    A scale set lists the events of all its machines. An event without a time means now.
+    The events of a scale set list all its machines. An event without a time means now.
     """
     for event in json.loads(document).get("Events") or []:
         affects_us = name == "?" or name in (event.get("Resources") or [name])
@@ -176,7 +182,7 @@ def parse_azure_notice(document: str, name: str, now_s: float) -> PreemptionNoti
 
 
 def _provider_time(response: StreamedResponse) -> float:
-    """Return the provider's time from the Date header. The clock of the machine may be wrong."""
+    """Return the provider's time from the Date header, because the machine's clock may be wrong."""
     date = response.headers.get("date")
     try:
         return _unix_s(date, "%a, %d %b %Y %H:%M:%S GMT") if date else time.time()

@@ -25,7 +25,7 @@ class CannotStart(Exception):
 
 
 class JobProcess:
-    """A process group, and the pipe with its merged stdout and stderr."""
+    """The job's process group, and the pipe with its merged stdout and stderr."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class JobProcess:
         self.pid = self._popen.pid
 
     def poll(self) -> int | None:
-        """Return the exit code, negative for a signal, or None while the process runs."""
+        """Return the exit code, or the negative signal number; None while the process runs."""
         return self._popen.poll()
 
     def send_signal(self, number: int) -> None:
-        """Signal the process group and every descendant that left it."""
+        """Send a signal to the process group and to every descendant that left the group."""
         processes.signal_group(self.pid, number)
         for pid in processes.find_descendants(self.name, {self.pid}):
             processes.signal_process(pid, number)
@@ -76,7 +76,7 @@ class JobProcess:
         processes.kill_tree(self.pid, self.name)
 
     def kill_leftovers(self, grace_s: float) -> None:
-        """End the children that still run after the process: SIGTERM first, then SIGKILL."""
+        """End the children that still run after the process has ended: SIGTERM first, SIGKILL after `grace_s`."""
         if not self._has_leftovers():
             return
         self.send_signal(signal.SIGTERM)
@@ -91,7 +91,10 @@ class JobProcess:
 
 
 def run_kill_command(command: Sequence[str]) -> None:
-    """Run the command. Errors are ignored: the processes are killed by the attempt's name as well."""
+    """Run the command that kills the container.
+
+    Errors are ignored: processes are also killed by the attempt's name.
+    """
     if not command:
         return
     try:

@@ -1,4 +1,4 @@
-"""The reasons to stop a job, and for each the steps and their times (pure functions)."""
+"""The reasons to stop a job and, for each reason, the stop steps and their times. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT_NOTICE_S = 25.0  # less than 30 s, because some time passes before a 30 s 
 
 
 class StopRequest:
-    """Why a job is stopped, and the steps that are left."""
+    """Why a job is stopped, and the stop steps that are not done yet."""
 
     __slots__ = ("is_short_notice", "outcome", "publish_until", "reason", "steps", "urgency")
 
@@ -70,12 +70,15 @@ def rejection_stop(now: float, grace_s: float, refusal: str) -> StopRequest:
 
 
 def signal_stop(now: float, grace_s: float) -> StopRequest:
-    """SIGTERM to the agent: the machine shuts down, or the backend stops the attempt."""
+    """Build the stop request for SIGTERM to the agent: the machine shuts down, or the backend stops the attempt."""
     return StopRequest("stopped", "preempt", 1, _graceful_steps(now, grace_s))
 
 
 def preemption_stop(now: float, notice: PreemptionNotice) -> StopRequest:
-    """The provider takes the machine away at a known time. The job is stopped early enough for the uploads."""
+    """Build the stop request for a preemption at a known time.
+
+    It leaves time to upload results after the job ended.
+    """
     left_s = max(0.0, notice.at - now)
     steps = [
         (now, FLAG),

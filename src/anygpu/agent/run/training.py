@@ -1,6 +1,6 @@
 """Watch the job while it trains, and publish its checkpoints and results.
 
-Modules that the first line of output does not need are imported after the process has been started.
+Modules that are not needed for the first line of output are imported after the process has started.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TrainingMonitor:
         self._telemetry: TelemetrySampler | None = None
 
     def run(self, process: JobProcess) -> ProcessEnd:
-        """Run until the process has ended and its output is read completely."""
+        """Run until the process has ended and all its output is read."""
         loop, now = self._loop, time.monotonic()
         loop.tasks = [
             LoopTask(self._output.tick, now + FIRST_POLL_S),
@@ -101,7 +101,8 @@ class TrainingMonitor:
     def publish_results(self, end: ProcessEnd) -> None:
         """Upload the last checkpoint and the outputs.
 
-        A cancelled job gets its grace time for that, a preempted one the time that is left, any other `deliver_s`.
+        The time limit is the grace time for a cancelled job, the time that is left for a preempted job, and
+        else `deliver_s`.
         """
         stop = end.stop
         deadline = time.monotonic() + self._assignment.deliver_s
@@ -123,7 +124,7 @@ class TrainingMonitor:
         return self._output.last_line()
 
     def _mark_preempted_if_unpublished(self, end: ProcessEnd) -> None:
-        """Report a job as preempted if it ended well but the machine is taken away before its results are uploaded.
+        """Mark a job that ended by itself as preempted if the machine is taken before its results are uploaded.
 
         The job then continues on another machine.
         """
@@ -132,7 +133,7 @@ class TrainingMonitor:
             end.stop = stopping.preemption_stop(time.monotonic(), notice)
 
     def _upload_settled_files(self) -> None:
-        """Upload what is on the disk already: the script may not have time to save."""
+        """Upload the checkpoint files that exist already, because the script may not have time to save."""
         stop = self._loop.stop
         assert stop is not None
         assert stop.publish_until is not None
@@ -152,7 +153,7 @@ class TrainingMonitor:
                 deadline = min(deadline, time.monotonic() + self._assignment.job.grace_s)
 
     def _shorten_deadline(self, notice: PreemptionNotice) -> float:
-        """Return the deadline for uploads when a preemption notice comes while results are uploaded."""
+        """Set and return a new upload deadline, after a preemption notice during the upload of results."""
         deadline = stopping.preemption_stop(time.monotonic(), notice).publish_until
         assert deadline is not None
         self._uploader().set_deadline(deadline)
@@ -203,7 +204,7 @@ class TrainingMonitor:
         return self._telemetry.poll(now)
 
     def _add_points(self, points: list[Point]) -> None:
-        """Report metrics that the script logged. Its output is then not parsed for metrics, to avoid duplicates."""
+        """Report metrics that the script logged. From then on its output is not parsed for metrics: no duplicates."""
         self._output.script_logs_metrics = True
         self._reporter.add_points(points)
 
@@ -214,7 +215,7 @@ class TrainingMonitor:
         self._reporter.update_progress(progress)
 
     def _upload_checkpoint(self, announced: dict[str, Any]) -> None:
-        """Upload a checkpoint that the script announced. Its files are then no longer watched."""
+        """Upload a checkpoint that the script announced. From then on, checkpoint files are no longer watched."""
         from anygpu.agent.checkpoints.upload import PendingUpload
 
         self._watcher().disabled = True
@@ -241,7 +242,10 @@ class TrainingMonitor:
         self._uploader().add(PendingUpload(f"artifact {name}", snapshot, name=name))
 
     def _snapshot_path(self, announced: dict[str, Any], folder: str) -> str:
-        """Return the copy that the script made. Only the last part of the path counts, so it cannot lead elsewhere."""
+        """Return the path of the copy that the script made.
+
+        Only the last component of the announced path is used, so the path cannot lead to another directory.
+        """
         number = os.path.basename(announced["snapshot"])
         return os.path.join(self._attempt_dir.channel_dir, folder, number)
 
@@ -261,7 +265,7 @@ def _become_subreaper(now: float) -> float:
 
 
 def _reap_task(pid: int) -> Callable[[float], float]:
-    """Return a task that collects adopted children that ended. The loop waits for the job's own process `pid`."""
+    """Return a task that collects adopted children that ended. The loop itself waits for the job's process `pid`."""
 
     def reap(now: float) -> float:
         processes.reap_children({pid})
