@@ -250,7 +250,7 @@ def _exceeds_minimum(savings: Savings, strategy: str | None, policy: MigrationPo
 
 
 def _worst_stay_s(option: MigrationOption) -> float:
-    """Return the seconds to the end when staying, for the amount of work in the worst case of the move."""
+    """Return the seconds to the end if the job stays, for the same work as in the worst case of the move."""
     return option.worst_case.wall_s + option.pessimistic[-1].time_s
 
 

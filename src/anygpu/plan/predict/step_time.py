@@ -267,7 +267,10 @@ def _image(shape: ModelShape, training: TrainingSetup) -> SampleCost:
 
 
 def _gmacs_by_rule(shape: ModelShape) -> float:
-    """Return the GMACs by a least-squares fit to the logarithms of timm's table, measured at 224 x 224."""
+    """Return the billions of multiply-accumulates of a forward pass, by a rule.
+
+    The rule is a least-squares fit to the logarithms of timm's table, at 224 x 224 pixels.
+    """
     larger = shape.size**2 / IMAGE_PIXELS
     millions = shape.parameters / MILLION
     return float(0.078 * (shape.activations / larger) ** 0.465 * millions**0.819 * larger)

@@ -126,9 +126,9 @@ class Code:
 
     @property
     def hf_parser(self) -> CallSite | None:
-        """The call of `HfArgumentParser` that reads TrainingArguments; None if there is none.
+        """The call of `HfArgumentParser` for TrainingArguments; None if there is none.
 
-        The parser creates them from the command line, so no other call does.
+        With such a parser, the arguments are created from the command line and not by a call in the code.
         """
         for call in self.facts.calls_of("HfArgumentParser"):
             if re.search(r"Training_?Arg|SFTConfig|DPOConfig|GRPOConfig", ast.unparse(call.node)):

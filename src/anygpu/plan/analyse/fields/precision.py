@@ -217,7 +217,7 @@ def _load_dtype(code: Code) -> CodeFinding[str] | None:
 
 
 def half_weights(code: Code) -> CodeFinding[bool] | None:
-    """Return whether the weights are stored in 16 bits without a 32-bit copy; None if unknown."""
+    """Return True if the weights are stored in 16 bits without a 32-bit copy, else None."""
     finding = _load_dtype(code) or _half_methods(code)
     if finding is None or finding.value not in ("fp16", "bf16") or code.imports("fastai", "jax"):
         return None
