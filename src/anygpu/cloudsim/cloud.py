@@ -103,7 +103,7 @@ class Cloud:
             raise CloudError(ErrorReason.THROTTLED, "Request limit exceeded.")
 
     def new_id(self, prefix: str, digits: int = 17) -> str:
-        """Return a new id that looks random. If the simulator has a seed, the ids are reproducible."""
+        """Return a new id of pseudorandom digits. If the simulator has a seed, the ids are reproducible."""
         text = f"{self._salt}:{prefix}:{next(self._count)}"
         return prefix + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:digits]
 

@@ -92,7 +92,7 @@ class Endpoint:
 class EndpointLocator(Protocol):
     """A function that returns the current endpoint.
 
-    It is called again after a broken connection, because a restarted server may have another port.
+    The function is called again after a broken connection, because a restarted server may have another port.
     """
 
     def __call__(self) -> Endpoint: ...

@@ -165,7 +165,7 @@ def create_token(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Create a token called NAME. It is shown only once."""
+    """Create a token called NAME. The token is shown only once."""
     from anygpu.spec.units import seconds
 
     try:

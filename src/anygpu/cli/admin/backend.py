@@ -56,7 +56,7 @@ def add_backend(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Add a backend called NAME. It can be used immediately."""
+    """Add a backend called NAME. Jobs can use the backend immediately."""
     options = dict(_parse_setting(text) for text in settings)
     secrets = dict(_read_credential(text) for text in credentials)
     backends = connect(context_name, start=True).backends

@@ -25,7 +25,7 @@ KIND = "ssh"
 
 @click.group(name="host", cls=SuggestingGroup)
 def host_command() -> None:
-    """Use your own machines over SSH. They need neither root access nor Docker."""
+    """Use your own machines over SSH. Neither root access nor Docker is needed."""
 
 
 @host_command.command(name="add")

@@ -52,8 +52,8 @@ FILE = click.Path(exists=True, path_type=Path)
 def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Replay JOB (a job file) on recorded spot availability, from many start times.
 
-    Shows the distribution of cost and finishing time for on-demand only, for Uniform Progress, and for the policy
-    that anygpu uses for jobs with a deadline. Nothing is submitted.
+    Shows the distribution of cost and finishing time of three policies: on-demand only, Uniform Progress (a
+    published spot policy), and the policy that anygpu uses for jobs with a deadline. Nothing is submitted.
     """
     from anygpu.plan.spot.replay import read_traces, sample_windows
 

@@ -116,7 +116,7 @@ def _describe_recovery(data: Mapping[str, Any]) -> str:
 
 
 class JobFollower:
-    """Print a job's output and events until it ends or the user detaches."""
+    """A follower that prints a job's output and events until the job ends or the user detaches."""
 
     def __init__(
         self, client: Client, job_id: str, *, screen: Screen | None = None, cursor: StreamCursor = START

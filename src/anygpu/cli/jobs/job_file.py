@@ -41,7 +41,10 @@ def build_job_request(target: Sequence[str], flags: Mapping[str, Any], *, is_com
 
 
 def find_script(data: Mapping[str, Any]) -> Path | None:
-    """Return the path of the job's script, or None for a job without one. Raises NotFound if the file is missing."""
+    """Return the path of the job's script; None for a job without a script.
+
+    Raise NotFound if the file does not exist.
+    """
     script = data.get("script")
     if not script:
         return None
@@ -68,7 +71,7 @@ def check_requirements_file(data: Mapping[str, Any]) -> None:
 
 
 def with_relative_script(document: Document) -> tuple[Document, Path]:
-    """Make the script's path relative to the uploaded directory. Returns the document and that directory."""
+    """Make the script's path relative to the directory to upload. Return the document and that directory."""
     script, root = find_script(document.data), _workdir_path(document.data).resolve()
     if script is None:
         return document, root

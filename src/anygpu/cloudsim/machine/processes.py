@@ -87,7 +87,7 @@ def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
 
 
 class ProcessReaper:
-    """Kills all processes of machines. One scan of /proc serves all machines that are being ended."""
+    """A killer of all processes of machines. One scan of /proc serves all machines that are being ended."""
 
     def __init__(self) -> None:
         self._machines: set[Path] = set()

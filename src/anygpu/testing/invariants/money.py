@@ -92,7 +92,7 @@ def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: flo
 
 
 def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Yield a violation if too many paid attempts (by the journal) or machines (by the provider) ran at once."""
+    """Yield a violation if too many paid attempts ran at once, by the journal or by the provider's data."""
     most = world.scenario.policy.max_paid_attempts
     spans: list[tuple[float, float]] = []
     rented: list[tuple[float, float]] = []

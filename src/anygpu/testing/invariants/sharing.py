@@ -1,4 +1,4 @@
-"""Invariants 5 (no quota is exceeded, counting pending launches) and 11 (only resumable jobs are preempted)."""
+"""Invariants 5 (no quota is exceeded, even by pending launches) and 11 (only resumable jobs are stopped)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -151,7 +151,7 @@ class SimHostBackend(SimBackend):
 
 
 class SimCloudBackend(SimBackend):
-    """A backend that costs money. It has a meter, and an address may remain after its machine has ended."""
+    """A backend that costs money and has a meter. Addresses may remain after their machine has ended."""
 
     call_kinds: ClassVar[Mapping[str, CallKind]] = {
         **SimBackend.call_kinds,

@@ -27,7 +27,7 @@ SECRET = b"simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
-    """The stores, backends and clock that all control processes use. They outlive the processes."""
+    """The stores, backends and clock that all control processes use and that outlive each process."""
 
     loop: VirtualLoop
     clock: VirtualClock

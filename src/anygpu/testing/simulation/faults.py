@@ -109,7 +109,7 @@ RATES: Mapping[Fault, float] = {
 
 
 class FaultInjector:
-    """Decides at random, by a seed, when faults occur, and counts them. No fault occurs after `until`."""
+    """A source of random faults from a seed, which counts the faults. No fault occurs after `until`."""
 
     def __init__(
         self,

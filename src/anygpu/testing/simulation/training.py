@@ -60,7 +60,7 @@ class TrainingEnd:
 
 
 class SimTrainer:
-    """Runs a simulated script, starting from its checkpoint."""
+    """A runner of one simulated script, which starts from the script's checkpoint."""
 
     def __init__(self, agent: AgentBase, uploader: SimUploader) -> None:
         self._agent = agent

@@ -12,7 +12,7 @@ CHUNK_BYTES = 24
 
 
 class SimUploader:
-    """Uploads checkpoints in the background, one at a time and in order."""
+    """A background task that uploads checkpoints, one at a time and in order."""
 
     def __init__(self, agent: AgentBase) -> None:
         self._agent = agent

@@ -21,7 +21,7 @@ _Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods, the simulation 
 
 
 class VirtualCall:
-    """A scheduled callback. It is faster than asyncio's handle; a history needs thousands."""
+    """A scheduled callback, faster than asyncio's handle because a history needs thousands."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
