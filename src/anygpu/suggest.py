@@ -1,4 +1,4 @@
-"""Find the name that a person probably meant. Standard library only, so that every layer can import it."""
+"""Find the name that a person probably meant. Standard library only, so that every package can import it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def closest_name(word: str, names: Iterable[str]) -> str:
-    """Return the name most similar to `word`, or an empty string when none is similar."""
+    """Return the name most similar to `word`, or an empty string if none is similar."""
     from difflib import get_close_matches  # not needed until something is wrong
 
     candidates, typed = list(names), word[:100].lower()
@@ -18,12 +18,12 @@ def closest_name(word: str, names: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return "did you mean 'gpu'?", or an empty string when no name is similar."""
+    """Return "did you mean 'gpu'?", or an empty string if no name is similar."""
     name = closest_name(word, names)
     return f"did you mean {name!r}?" if name else ""
 
 
 def suggestion(word: str, names: Iterable[str], otherwise: str = "") -> str:
-    """Return the sentence "Did you mean 'gpu'?", or `otherwise` when no name is similar."""
+    """Return the sentence "Did you mean 'gpu'?", or `otherwise` if no name is similar."""
     name = closest_name(word, names)
     return f"Did you mean {name!r}?" if name else otherwise

@@ -194,9 +194,9 @@ def _time_of_step(observed: Sequence[tuple[int, float]], step: int) -> float:
 Key = tuple[str, int]
 FIRST_CHECK_S = 1.0
 MAX_PAUSE_S = 600.0
-BACKOFF = 1.5  # factor between pauses
+BACKOFF = 1.5  # each pause between two checks is longer than the last by this factor
 MAX_RECORDED = 6  # predictions per attempt
-WINDOW = 1_000  # points
+WINDOW = 1_000  # newest metric points that a prediction uses
 FORECAST_BATCH = 200  # attempts per pass
 
 

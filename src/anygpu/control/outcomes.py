@@ -19,7 +19,7 @@ from anygpu.store.scope import SYSTEM, Scope
 
 Report = Callable[[str, Exception], None]
 OUTCOME_BATCH = 50
-WINDOW = 1_000  # points
+WINDOW = 1_000  # newest metric points that are read
 MAX_EVENTS = 10_000  # per job; a prediction after these events is not found
 
 

@@ -22,7 +22,7 @@ MIN_SLEEP_S = 0.01
 NO_JOB = ""  # wakes the loop without naming a job: a due time has changed
 Report = Callable[[str, Exception], None]
 OnChange = Callable[[JobView], None]
-NewTasks = Callable[[LeaderTerm, OnChange, OnChange], Sequence[PeriodicTask]]  # update, reconcile soon
+NewTasks = Callable[[LeaderTerm, OnChange, OnChange], Sequence[PeriodicTask]]  # term, update, reconcile_soon
 
 
 class Supervisor:

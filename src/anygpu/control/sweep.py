@@ -162,7 +162,7 @@ class OrphanLedger:
         try:
             await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
         except NotFound:
-            return  # it belongs to another server, or its job was deleted
+            return  # the machine belongs to another server, or its job was deleted
 
 
 MAX_PROBES = 20

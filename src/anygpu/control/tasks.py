@@ -35,7 +35,7 @@ class ScheduleTask(PeriodicTask):
         self._policy = policy
         self._on_change = on_change
         self._waiting: set[str] = set()
-        self._recovering: dict[str, float] = {}  # since when, by this process's clock
+        self._recovering: dict[str, float] = {}  # job -> start of recovery, monotonic
         self._scheduled_at = float("-inf")
         self._too_soon = False  # whether the last round came too soon after the last pass
 

@@ -41,7 +41,7 @@ class Blame(StrEnum):
     """The cause of a failed attempt. It decides whether the job is retried."""
 
     USER = "user"  # an error of the script: never retried
-    LAUNCH = "launch"  # the backend did not start it
+    LAUNCH = "launch"  # the backend did not start the machine
     INFRASTRUCTURE = "infrastructure"  # the machine or the agent failed
     PREEMPTION = "preemption"  # the provider took the machine back
     PLATFORM = "platform"  # stopped by anygpu: timeout, budget

@@ -51,7 +51,7 @@ class AttemptView:
     held_until_ms: int | None = None  # held for inspection after the script failed
     hold_ended: bool = False
     stranded: str = ""  # why its backend could not be called
-    usage: Usage | None = None  # set when it is released
+    usage: Usage | None = None  # set when the attempt is released
     orphans: tuple[Usage, ...] = ()  # machines with its name that appeared after its release
     metered_microusd: int | None = None  # the provider's charge, if it differs
 

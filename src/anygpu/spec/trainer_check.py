@@ -30,7 +30,7 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
     except BadConfig as error:
         yield from (_problem(line, spec) for line in str(error).splitlines())
     except ImportError:
-        return  # it can only be checked where its packages are installed
+        return  # the settings can only be checked where the trainer's packages are installed
 
 
 @functools.cache

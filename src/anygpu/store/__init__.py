@@ -1,1 +1,1 @@
-"""Storage: the journal of events, reports (metrics and logs), blobs, checkpoints and secrets."""
+"""Storage: the journal of events, the agents' reports (metrics and logs), blobs, checkpoints and secrets."""

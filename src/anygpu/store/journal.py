@@ -1,4 +1,4 @@
-"""The journal interface: the append-only log of events, and the view of each job folded from it."""
+"""The journal interface: the append-only log of events, and the view of each job that is folded from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store.scope import AnyScope, Scope
 
-# Must be pure: it may run in another thread, and run again when the transaction is retried.
+# Must be pure: the function may run in another thread, and again when the transaction is retried.
 Decide = Callable[[JobView], Sequence[Event]]
 # Called with the committed events in the writer's event loop, even if the writer was cancelled meanwhile.
-# Use it as a wake-up only: between processes, and between writers on PostgreSQL, only `events` has the order.
+# Only a wake-up: several processes or writers may be called out of order. `events` has the right order.
 OnCommit = Callable[[Sequence[Recorded]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Proof of leadership. A write that carries it fails with LeaseLost once another process leads."""
+    """Proof that the writer leads. A write with a guard fails with LeaseLost once another process leads."""
 
     name: str
     holder: str
@@ -28,7 +28,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResult:
-    """The view after a transaction, and the events it appended (possibly none)."""
+    """The view after a transaction, and the events that the transaction appended (possibly none)."""
 
     view: JobView
     recorded: tuple[Recorded, ...]
@@ -59,12 +59,14 @@ class JobPage:
 
 
 class Journal(Protocol):
-    """One gap-free, ordered log of events per project, and the view of each job folded from it."""
+    """One ordered log of events per project, without gaps, and the view of each job that is folded from it."""
 
     async def submit(
         self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
     ) -> TransactionResult:
-        """Append the first event of a job. Raises Conflict when the id is taken.
+        """Append the first event of a job.
+
+        Raises Conflict if the id is already used.
 
         If the project already has a job with this idempotency key, return that job and append nothing.
         """
@@ -73,10 +75,11 @@ class Journal(Protocol):
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
     ) -> TransactionResult:
-        """Load the view, call `decide` and append the events it returns, all in one transaction.
+        """Load the view, call `decide`, and append the events it returns, all in one transaction.
 
-        Raises NotFound for a job outside the scope, and LeaseLost when the guard's holder no longer leads. If `decide`
-        raises, or returns an event that is not allowed in this state, nothing is written.
+        Raises NotFound if the job is outside the scope, and LeaseLost if the holder of the guard no longer
+        leads. If `decide` raises, or returns an event that the state of the job does not allow, nothing is
+        written.
         """
         ...
 
@@ -85,26 +88,32 @@ class Journal(Protocol):
     async def find(self, scope: Scope, query: JobQuery) -> JobPage: ...
 
     async def live(self) -> Sequence[JobView]:
-        """Jobs of all organisations that are not terminal, oldest first."""
+        """Return the jobs of all organisations that are not terminal, oldest first."""
         ...
 
     async def events(
         self, scope: Scope, *, after: int, limit: int, job_id: str | None = None
     ) -> Sequence[Recorded]:
-        """Events of the scope's project with a position greater than `after`, in order.
+        """Return at most `limit` events of the scope's project whose position is greater than `after`, in order.
 
-        Raises NotFound when `job_id` is not in the project.
+        Raises NotFound if `job_id` is not in the project.
         """
         ...
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
-        """Slot time each tenant has used on its own machines, updated when an attempt is released."""
+        """Return the slot time that each tenant has used on the organisation's own machines.
+
+        It is updated when an attempt is released.
+        """
         ...
 
     async def head(self, scope: Scope) -> int:
-        """Position of the project's newest event, or 0 if there is none."""
+        """Return the position of the project's newest event, or 0 if there is none."""
         ...
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
-        """Acquire or renew the leader lease by the store's clock. None while another holder has it."""
+        """Acquire or renew the leader lease, by the store's clock.
+
+        Return None while another holder has the lease.
+        """
         ...

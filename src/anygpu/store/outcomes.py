@@ -1,4 +1,4 @@
-"""Outcomes of completed jobs: their time and cost next to the predictions. Derived from the journal."""
+"""Outcomes of completed jobs: their time and cost, and what was predicted. Derived from the journal."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """Time and cost of a completed job. `calibrated` is the first prediction based on the job's own first steps."""
+    """Time and cost of a completed job.
+
+    `calibrated` is the first prediction that was based on the job's own steps.
+    """
 
     job_id: str
     organisation: str
@@ -50,26 +53,26 @@ class Outcomes:
         self._database = database
 
     async def put(self, outcome: JobOutcome) -> None:
-        """Store an outcome. If the job already has one, keep that one."""
+        """Store an outcome. If the job already has an outcome, the old one is kept."""
         sql = f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 17)}) ON CONFLICT DO NOTHING"  # noqa: S608
         await self._database.write(lambda connection: execute(connection, sql, _to_row(outcome)))
 
     async def for_fingerprint(
         self, organisation: str, fingerprint: str, *, limit: int = 20
     ) -> Sequence[JobOutcome]:
-        """Uninterrupted past runs of one workload in any project of the organisation."""
+        """Return uninterrupted past runs with this fingerprint, in any project of the organisation."""
         where = "organisation = ? AND fingerprint = ? AND attempts = 1"
         return await self._select_newest(
             where, (storable_text(organisation), storable_text(fingerprint)), limit
         )
 
     async def for_organisation(self, organisation: str, *, limit: int = MAX_ROWS) -> Sequence[JobOutcome]:
-        """Outcomes of jobs for which a prediction exists."""
+        """Return the outcomes of the organisation's jobs that had a prediction."""
         where = "organisation = ? AND (predicted IS NOT NULL OR calibrated IS NOT NULL)"
         return await self._select_newest(where, (storable_text(organisation),), limit)
 
     async def jobs_without_outcome(self, *, limit: int) -> Sequence[str]:
-        """Ids of completed jobs that have no outcome yet, in the order they ended."""
+        """Return the ids of completed jobs that have no outcome yet, in the order in which the jobs ended."""
         sql = (
             "SELECT j.id FROM jobs j WHERE j.status = 'completed' AND j.ended_at_ms >= ?"
             " AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.job_id = j.id)"

@@ -1,7 +1,8 @@
 """Parse the wire format of reports (docs/reference/agent-protocol.md) into a `ReportBatch`.
 
-The bytes come from an untrusted machine. A report with broken framing is rejected, because a correct agent never sends
-one. An invalid value inside a frame is dropped and counted: if it were rejected, the agent would send it again forever.
+The bytes come from an untrusted machine. A report with broken framing is rejected, because a correct agent
+never sends one. An invalid value inside a frame is dropped and counted; if the report were rejected, the
+agent would send it again forever.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,10 @@ _NAMED_NUMBERS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
 def parse_report(body: bytes, first: int, last: int) -> ReportBatch:
-    """Parse exactly the frames `first` to `last`, in order. Raises InvalidReport for anything else."""
+    """Parse a report that has exactly the frames `first` to `last`, in order.
+
+    Raises InvalidReport for anything else.
+    """
     if not 1 <= first <= last + 1 <= MAX_SEQ:
         raise InvalidReport(f"first={first} and last={last} are not a valid range of sequence numbers.")
     if len(body) > MAX_BODY:
@@ -68,7 +72,10 @@ def _parse_header(line: bytes, at: int) -> dict[str, Any]:
 
 
 class _BatchBuilder:
-    """Collects the contents of frames by kind. Unknown kinds come from a newer agent and are ignored."""
+    """Collects the contents of frames by kind.
+
+    Frames of unknown kinds come from a newer agent and are ignored.
+    """
 
     def __init__(self) -> None:
         self.logs: list[tuple[int, bytes]] = []
@@ -120,7 +127,7 @@ class _BatchBuilder:
 
 
 def _parse_point(given: Any) -> MetricPoint | None:
-    """Parse `[name, step, unix seconds, value]`. Returns None when it is invalid."""
+    """Parse a metric point `[name, step, unix seconds, value]`. None if the point is invalid."""
     if type(given) is not list or len(given) != 4:
         return None
     name, step, at, value = given

@@ -1,4 +1,4 @@
-"""The interface to what agents report: metrics, logs, progress, telemetry and heartbeats."""
+"""Interface of the store for what agents report: metrics, logs, progress, telemetry and heartbeats."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class MetricPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """Frames `first` to `last` of an attempt's spool, parsed and validated."""
+    """The frames `first` to `last` of an attempt's spool, parsed and validated."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ class ReportBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportState:
-    """State of an attempt's reports: what was stored, and the newest progress, phase and telemetry."""
+    """The state of an attempt's reports: how much is stored, and the newest progress, phase and telemetry."""
 
     acked: int = 0  # highest stored sequence number
     beats: int = 0  # increases with every report or heartbeat; the supervisor watches it change
@@ -64,7 +64,11 @@ class SeriesSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
-    """Bytes of a log from `start`, which is after the requested offset where the quota dropped the middle."""
+    """Bytes of a log.
+
+    `start` is the offset of the first byte; it is after the requested offset if the quota dropped the bytes
+    in between.
+    """
 
     start: int
     data: bytes
@@ -72,15 +76,19 @@ class LogPart:
 
 
 class Reports(Protocol):
-    """Metrics, logs, progress, telemetry and heartbeats by (job, attempt).
+    """Stores metrics, logs, progress, telemetry and heartbeats by job and attempt.
 
-    Reports are stored under their own attempt, once, however late they arrive. The caller has already checked that
-    the job is in scope. Points beyond the limits are dropped and counted. A log beyond its quota keeps its first
-    quarter and its newest bytes. Rejecting either would block the agent's spool.
+    A report is stored once, under its own attempt, however late it arrives. The caller has already checked
+    that the job is in scope. Metric points beyond the limits are dropped and counted. Of a log beyond its
+    quota, the first quarter and the newest bytes are kept. Such reports are not rejected, because that would
+    block the agent's spool.
     """
 
     async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
-        """Store the new frames of the batch durably. Raises ReportGap(expected=…) when earlier frames are missing."""
+        """Store the new frames of the batch durably.
+
+        Raises ReportGap(expected=…) if earlier frames are missing.
+        """
         ...
 
     async def record_heartbeat(self, job_id: str, attempt: int, *, at_ms: int) -> ReportState: ...
@@ -88,25 +96,31 @@ class Reports(Protocol):
     async def state(self, job_id: str, attempt: int) -> ReportState: ...
 
     async def states(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], ReportState]:
-        """The state for every key; an empty one for an attempt that never reported."""
+        """Return the state of every attempt in `keys`. An attempt that never reported has an empty state."""
         ...
 
     async def points(
         self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
     ) -> tuple[Sequence[MetricPoint], int]:
-        """Points after the cursor in storage order, and the next cursor. A cursor is an ordinal; 0 is the start."""
+        """Return points after the cursor `after` in storage order, and the next cursor.
+
+        A cursor is the ordinal of a point; 0 is the start.
+        """
         ...
 
     async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]: ...
 
     async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
-        """At most `max_count` points of one series: the first, the last, and each bucket's extremes."""
+        """Return at most `max_count` points of one metric, for charts.
+
+        These are the first and the last point, and the lowest and highest of each bucket in between.
+        """
         ...
 
     async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
-        """At most `max_count` host samples, evenly spaced, oldest first, including the newest."""
+        """Return at most `max_count` telemetry samples, evenly spaced, oldest first, including the newest."""
         ...
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
-        """Read bytes from `offset`; a negative offset counts from the end."""
+        """Return at most `limit` bytes of a log from `offset`. A negative offset counts from the end."""
         ...

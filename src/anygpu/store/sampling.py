@@ -8,7 +8,11 @@ Item = TypeVar("Item")
 
 
 def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
-    """Indices of at most `max_count` values: the first, the last, and (from four on) each bucket's extremes."""
+    """Return the indices of at most `max_count` values, for charts.
+
+    These are the first and the last value, and the lowest and highest of each bucket in between. With a
+    `max_count` below 4 there are no buckets.
+    """
     count = len(values)
     if count <= max_count:
         return list(range(count))
@@ -25,7 +29,10 @@ def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
 
 
 def extreme_indices(values: Sequence[float], start: int, end: int) -> tuple[int, ...]:
-    """Indices of the lowest and highest value of a slice. NaN is used only if there is no other value."""
+    """Return the indices of the lowest and the highest value from `start` to `end`.
+
+    NaN is chosen only if there is no other value.
+    """
     part = values[start:end]
     if not part:
         return ()
@@ -36,7 +43,7 @@ def extreme_indices(values: Sequence[float], start: int, end: int) -> tuple[int,
 
 
 def thin_evenly(items: Sequence[Item], max_count: int) -> list[Item]:
-    """At most `max_count` of the items, evenly spaced, including the last."""
+    """Return at most `max_count` of the items, evenly spaced, including the last."""
     count = len(items)
     if count <= max_count or max_count < 1:
         return list(items[: max(max_count, 0)])

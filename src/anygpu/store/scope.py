@@ -1,4 +1,4 @@
-"""The caller's identity. Every read and write of jobs takes a scope."""
+"""The scope of a caller: organisation, project and person. Every read and write of jobs takes a scope."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SystemScope:
-    """The scope of the control loop, which serves every organisation. Never created from a request."""
+    """The scope of the control loop, which may access every organisation. Never created from a request."""
 
 
 AnyScope = Scope | SystemScope

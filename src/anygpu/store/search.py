@@ -1,4 +1,4 @@
-"""Search terms of jobs and queries, such as `status:running`, `tag:night` and `word:tra`."""
+"""Search terms, such as `status:running`, `tag:night` and `word:tra`, by which queries find jobs."""
 
 import base64
 import binascii
@@ -18,12 +18,12 @@ _HEX = re.compile(r"[0-9a-f]*")
 
 
 def search_terms(view: JobView) -> frozenset[str]:
-    """All terms of the job in its current state."""
+    """Return all search terms of the job in its current state."""
     return changing_terms(view) | frozenset(_spec_terms(view))
 
 
 def changing_terms(view: JobView) -> frozenset[str]:
-    """Terms that events can change; the other terms come from the spec and are constant."""
+    """Return the terms that events can change. All other terms come from the spec and are constant."""
     terms = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
         terms.add(make_term("backend", view.newest_attempt.offer.backend))
@@ -31,7 +31,7 @@ def changing_terms(view: JobView) -> frozenset[str]:
 
 
 def query_groups(query: JobQuery) -> list[tuple[str, ...]]:
-    """Translate a query into groups of terms. A job matches when it has at least one term of every group."""
+    """Translate a query into groups of terms. A job matches if it has at least one term of every group."""
     exact = {"name": query.name, "tag": query.tag, "backend": query.backend, "person": query.person}
     groups: list[tuple[str, ...]] = [
         (make_term(kind, value),) for kind, value in exact.items() if value is not None
@@ -49,7 +49,10 @@ def make_term(kind: str, value: str) -> str:
 
 
 def storable_text(text: str) -> str:
-    """Replace NUL and lone surrogates, which databases cannot store; no stored value then matches the text."""
+    """Return the text without NUL and lone surrogates, which databases cannot store.
+
+    They are replaced by other characters, so the text matches no stored value.
+    """
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
@@ -59,7 +62,7 @@ def split_words(text: str) -> list[str]:
 
 
 def normalize_id_prefix(prefix: str) -> str | None:
-    """Format a typed id prefix like a stored id, with dashes. None when no id can start with it."""
+    """Return an id prefix in the format of stored ids, with dashes. None if no id can start with it."""
     digits = prefix.lower().replace("-", "")
     if not _HEX.fullmatch(digits) or len(digits) > 32:
         return None
@@ -72,7 +75,10 @@ def encode_cursor(position: int) -> str:
 
 
 def decode_cursor(cursor: str) -> int:
-    """Read the position from a cursor. Raises NotFound for a cursor that this server did not create."""
+    """Return the position that a cursor contains.
+
+    Raises NotFound if the cursor was not created by this server.
+    """
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         version, _, position = text.partition(":")

@@ -177,7 +177,7 @@ class AttemptReconciler:
             detail = describe_error(error)
         tracker.record_probe(observation, detail, self._clock.monotonic(), asked=asked)
         if tracker.terminated and observation is not None and observation.state in STILL_THERE:
-            tracker.terminated = False  # it still exists: terminate it again in the next run
+            tracker.terminated = False  # the machine still exists: terminate it again in the next run
 
     def _probe_is_due(self, backend: Backend, tracker: AttemptTracker) -> bool:
         last = tracker.probed_at if tracker.probed_at is not None else tracker.state_since

@@ -28,10 +28,10 @@ class AttemptObservation:
 
     silent_s: float = 0  # since the last heartbeat, or since tracking began
     silent_probes: int = 0  # probes since the last heartbeat
-    claimed: bool = True  # whether an agent had claimed it, so that silence means something
+    claimed: bool = True  # whether an agent has claimed the attempt; only then are heartbeats expected
     probe: Probe | None = None
-    billing_observation: Observation | None = None  # the last one with the start of billing
-    absent_s: float = 0  # from the first to the last of the consecutive probes that did not find it
+    billing_observation: Observation | None = None  # the last observation that has the start of billing
+    absent_s: float = 0  # between the first and the last of the consecutive probes without the machine
     absent_ago_s: float = 0  # since the first of those probes
     absent_probes: int = 0  # number of those probes
     state_s: float = 0  # since the attempt entered its current state
@@ -40,10 +40,10 @@ class AttemptObservation:
     billed_s: float = 0  # since billing may have begun
     held_s: float = 0  # since the hold began
     launch_failures: int = 0  # launch calls with an unknown outcome
-    refusal: Failure | None = None  # why the provider refused to launch it
+    refusal: Failure | None = None  # why the provider refused the launch
     terminated: bool = False  # whether a call to terminate has succeeded
     unreachable: str = ""  # why its backend cannot be called
-    unreachable_s: float = 0  # and for how long
+    unreachable_s: float = 0  # how long its backend could not be called
     marks: Marks = field(default_factory=Marks)
 
     @property

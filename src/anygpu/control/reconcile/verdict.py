@@ -8,7 +8,7 @@ from anygpu.events.view import AttemptView, JobView
 
 SIGKILL, SIGTERM = 9, 15
 KILLED = {SIGKILL, SIGTERM}
-KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # as a shell reports them
+KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # exit codes with which a shell reports these signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     return Retry(failure, counts)
 
 
-MIGRATION_REASON = "cheaper"  # also for a job with a deadline that leaves on-demand for spot
-PLANNED_STOPS = {"migrate", "handover", "deadline", "cheaper"}  # the job left its machine on purpose
-FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # these do not use up a retry
+MIGRATION_REASON = "cheaper"  # also when a job with a deadline moves from on-demand to spot
+PLANNED_STOPS = {"migrate", "handover", "deadline", "cheaper"}  # stops after which the job moves
+FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # failures that do not use up a retry
 
 
 def failure_of(attempt: AttemptView) -> Failure | None:

@@ -47,7 +47,7 @@ from anygpu.store.journal import Guard, Journal
 
 FAILED_BY_PLACE = (Blame.LAUNCH, Blame.PREEMPTION)
 MAX_BLOCKED_TICKS = 16.0
-FRESH_S = 60.0  # an optional move happens only this soon after a checkpoint
+FRESH_S = 60.0  # a move that only saves money happens at most this long after a checkpoint
 MoveReason = Literal["deadline", "cheaper"]
 
 
@@ -249,7 +249,7 @@ def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
 
     The sum of detection, stop, fencing of the old attempt, and backoff.
     """
-    # The provider confirms that it is gone, or its lease expires, whichever is sooner.
+    # Until the provider confirms that the machine is gone, or the agent's lease expires, whichever is sooner.
     fence_s = min(2 * policy.absence_s, policy.silence_limit_for(offer))
     return policy.max_decision_delay_s + policy.stop_allowance_s + fence_s + policy.retry_max_s
 
@@ -377,7 +377,7 @@ class _SpotHistory:
 
     availability: SpotAvailability
     observed_at: float = float("-inf")
-    due_at: float = float("-inf")  # when to check it again while it runs
+    due_at: float = float("-inf")  # when to check the running job again
     stage: object = None  # attempt and prediction at the last check; a change makes the job due at once
     wants_spot: bool = False  # move to spot after the next checkpoint
 
@@ -492,7 +492,7 @@ class DeadlineChecker:
             live = view.live_attempt
             if live is None:
                 continue
-            # Its current paid attempt will have ended by then.
+            # The limit on paid attempts is ignored: the current attempt will have ended before the next starts.
             now = replace(candidates.constraints(view, now_ms), paid_wait_reason="")
             reason = self._tracker.check_move(view, await candidates.plan(view, now))
             after = reason and await self._recorder.record(

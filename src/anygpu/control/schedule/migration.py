@@ -313,7 +313,7 @@ class _Watched:
 
     attempt: int
     not_before: float
-    stage: object = None  # the prediction at the last check; a new one makes the job due
+    stage: object = None  # the prediction at the last check; a new prediction makes the job due
     wants_to_move: bool = False  # migrate after the next checkpoint
 
 
@@ -359,7 +359,7 @@ class MigrationTimers:
         return self._timers.due(now, MIGRATION_BATCH)
 
     def record_check(self, view: JobView, *, found: bool) -> None:
-        """Record that the job was checked, and which better offer the check found, if any."""
+        """Record that the job was checked, and whether the check found a better offer."""
         watched = self._watched.get(view.id)
         if watched is not None:
             self._timers.set(view.id, self._clock.monotonic() + self._rules.check_every_s)
@@ -410,10 +410,10 @@ class MigrationChecker:
         now = queue_state(views, await self._journal.usages(), self._policy, now_ms)
         changed = []
         for view in running:
-            # A job whose check fails must not be the first again at once.
+            # Recorded before the check, so that a job whose check fails is not the first in the next pass.
             self._timers.record_check(view, found=False)
             own_waits = now.over_quota(pool_job(view, now_ms))
-            # Its current paid attempt will have ended by then.
+            # The limit on paid attempts is ignored: the current attempt will have ended before the next starts.
             there = replace(candidates.constraints(view, now_ms, own_waits), paid_wait_reason="")
             after = await self._check(view, await candidates.fit(view, there), guard)
             if after is not None:

@@ -1,6 +1,7 @@
-"""Publish checkpoints and artifacts: begin, the agent's uploads, verify; then the caller appends the event.
+"""Publish checkpoints and artifacts in three steps.
 
-A manifest without an event is garbage, never a checkpoint.
+The agent begins an upload and uploads the missing chunks; the server verifies them; the caller appends the
+event to the journal. A manifest without an event does not count as a checkpoint and is swept.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from anygpu.store.blobs.uploads import Hasher, update_hashes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkUpload:
-    """A chunk the server does not have, and the URL to upload it to."""
+    """A chunk that the server does not have, and the URL to upload the chunk to."""
 
     sha256: str
     url: str
@@ -37,7 +38,7 @@ class ChunkUpload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSession:
-    """The id to commit with, and the chunks the server does not have yet."""
+    """An upload that has begun: the id to commit with, and the chunks that the server does not have yet."""
 
     id: str
     uploads: tuple[ChunkUpload, ...]
@@ -45,7 +46,7 @@ class UploadSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCheckpoint:
-    """A checkpoint whose chunks are all stored. It counts once its event is in the journal."""
+    """A checkpoint whose chunks are all stored. It is published once its event is in the journal."""
 
     id: str
     attempt: int
@@ -81,7 +82,10 @@ class FileDownload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadPlan:
-    """URLs to download a checkpoint or an artifact. The agent receives it as JSON (`asdict`)."""
+    """URLs to download the files of a checkpoint or an artifact.
+
+    The agent receives the plan as JSON (`asdict`).
+    """
 
     step: int
     world_size: int
@@ -101,16 +105,19 @@ class ChunkVerifier:
         self._running: dict[str, asyncio.Task[list[str]]] = {}
 
     async def missing_chunks(self, owner: UploadOwner, manifest: Manifest, *, oldest_ms: int) -> list[Chunk]:
-        """Chunks that are not stored, have the wrong size, or may soon be swept because they are too old."""
+        """Return the chunks that the agent has to upload.
+
+        These are not stored, have the wrong size, or are older than `oldest_ms` and may soon be swept.
+        """
         chunks = list(manifest.chunks().values())
         stored = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))
         return [chunk for chunk, is_stored in zip(chunks, stored, strict=True) if not is_stored]
 
     async def damaged_chunks(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
-        """The sha256 of every chunk that is missing or damaged.
+        """Return the sha256 of every chunk that is missing or damaged.
 
-        A repeated request joins the verification that is already running, so a client that timed out can simply
-        retry until it is done.
+        A repeated request waits for the verification that is already running. So a client that timed out can
+        repeat its request until it gets the result.
         """
         key = owner.manifest_key(manifest.id_for(owner.attempt))
         task = self._running.get(key)
@@ -145,7 +152,7 @@ class ChunkVerifier:
     async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> bool:
         key, digest = owner.chunk_key(chunk.sha256), hashlib.sha256()
         info = await self._blobs.head(key)
-        if info is None or info.size != chunk.size:  # no need to read it
+        if info is None or info.size != chunk.size:  # no need to read the chunk
             return False
         try:
             async for piece in self._blobs.stream(key):
@@ -170,15 +177,21 @@ class Checkpoints:
         self._verifier = ChunkVerifier(blobs, concurrency=concurrency)
 
     async def begin(self, owner: UploadOwner, manifest: object) -> UploadSession:
-        """Store a checkpoint's manifest and list the chunks to upload. The same manifest gives the same id."""
+        """Store the manifest of a checkpoint and return the chunks to upload.
+
+        The same manifest gives the same id.
+        """
         return await self._begin(owner, parse_checkpoint_manifest(manifest))
 
     async def begin_artifact(self, owner: UploadOwner, manifest: object) -> UploadSession:
-        """Begin the upload of an artifact, a single file: `{"name": …, "file": {…}}`."""
+        """Begin the upload of an artifact, which is a single file: `{"name": …, "file": {…}}`."""
         return await self._begin(owner, parse_artifact_manifest(manifest))
 
     async def verify(self, owner: UploadOwner, checkpoint_id: str) -> VerifiedCheckpoint:
-        """Read back and hash every chunk. Raises IncompleteUpload with the URLs of chunks to send again."""
+        """Read back and hash every chunk of a checkpoint.
+
+        Raises IncompleteUpload with the URLs of the chunks to upload again.
+        """
         manifest = await self._verify(owner, checkpoint_id, "checkpoint")
         return VerifiedCheckpoint(
             id=checkpoint_id,
@@ -189,13 +202,13 @@ class Checkpoints:
         )
 
     async def verify_artifact(self, owner: UploadOwner, artifact_id: str) -> ArtifactRef:
-        """Read back and hash the chunks of an artifact. Raises IncompleteUpload like `verify`."""
+        """Read back and hash every chunk of an artifact. Raises IncompleteUpload, as `verify` does."""
         file = (await self._verify(owner, artifact_id, "artifact")).files[0]
         key = owner.manifest_key(artifact_id)
         return ArtifactRef(name=file.path, attempt=owner.attempt, key=key, size=file.size, sha256=file.sha256)
 
     async def download_plan(self, key: str) -> DownloadPlan:
-        """Signed URLs for all files of a published manifest."""
+        """Return signed URLs for all files of a published manifest."""
         owner, manifest = await self.read(key)
         plans = {
             sha256: await self._sign_download(owner, chunk) for sha256, chunk in manifest.chunks().items()
@@ -221,7 +234,7 @@ class Checkpoints:
             )
 
     async def is_intact(self, key: str) -> bool:
-        """Whether a checkpoint passes `check`. Still raises when the store cannot be reached."""
+        """Return whether a checkpoint passes `check`. An error of the store itself is raised."""
         try:
             await self.check(key)
         except (BlobMissing, BlobCorrupt):
@@ -229,7 +242,7 @@ class Checkpoints:
         return True
 
     async def read(self, key: str) -> tuple[UploadOwner, Manifest]:
-        """Read the manifest with this key and check it against its id."""
+        """Read the manifest with this key, and check that its content matches its id."""
         parsed = parse_manifest_key(key)
         if parsed is None:
             raise NotFound(f"{key!r} is not a manifest key.")

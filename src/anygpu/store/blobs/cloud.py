@@ -19,7 +19,7 @@ PART_BYTES = 8 * 1024 * 1024  # larger values are uploaded in parts of this size
 
 
 class CloudBlobs(ObstoreReader):
-    """A bucket. The provider makes puts atomic and serves the signed URLs."""
+    """A bucket as blob store. The provider makes puts atomic and serves the signed URLs."""
 
     def __init__(self, store: "S3Store | GCSStore | AzureStore") -> None:
         super().__init__(store)
@@ -46,7 +46,10 @@ class CloudBlobs(ObstoreReader):
         return BlobInfo(key=key, size=size, modified_ms=time.time_ns() // 1_000_000)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
-        """Sign a URL. Provider URLs cannot carry `max_size`; the size is checked when the upload is verified."""
+        """Return a signed URL.
+
+        Provider URLs cannot enforce `max_size`; the size is checked when the upload is verified.
+        """
         return await self._in_thread(
             self._sign, method, require_signable_key(key), timedelta(seconds=expires_s)
         )

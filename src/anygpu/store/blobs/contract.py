@@ -22,7 +22,10 @@ class Blobs(Protocol):
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo: ...
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Read a blob or a range of it, cut off at its end. Raises BlobMissing when there is no such blob."""
+        """Return the content of a blob, or `length` bytes of it from `start`.
+
+        The range is cut off at the end of the blob. Raises BlobMissing if the blob does not exist.
+        """
         ...
 
     def stream(self, key: str) -> AsyncIterator[bytes]: ...
@@ -30,14 +33,17 @@ class Blobs(Protocol):
     async def head(self, key: str) -> BlobInfo | None: ...
 
     def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
-        """List the blobs below the folder `prefix`, in no particular order. An empty prefix lists all."""
+        """Yield the blobs below the folder `prefix`, in no particular order.
+
+        An empty prefix means all blobs.
+        """
         ...
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
-        """Create a URL that allows this one operation until it expires.
+        """Return a URL that allows one operation (`method`) on one blob until the URL expires.
 
-        The key may contain only letters, digits, `_`, `-`, `.`, `~` and `/`. `max_size` limits a PUT if the store
-        supports that; the uploaded size is verified later in any case.
+        The key may contain only letters, digits, `_`, `-`, `.`, `~` and `/`. `max_size` limits a PUT if the
+        store supports a limit; the uploaded size is verified later in any case.
         """
         ...
 

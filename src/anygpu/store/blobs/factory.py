@@ -23,8 +23,9 @@ def open_blobs(
 ) -> Blobs:
     """Open `file:///directory`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
 
-    `secret` and `base_url` are for the signed URLs of the local store. `options` are the provider's (endpoint, region,
-    keys), plus `client` and `retry` for its HTTP client. Missing ones come from the provider's environment variables.
+    `secret` and `base_url` are for the signed URLs of the local store. `options` are those of the provider
+    (endpoint, region, keys), plus `client` and `retry` for its HTTP client. The provider's environment
+    variables supply missing options.
     """
     parts = urlsplit(url)
     path = unquote(parts.path)

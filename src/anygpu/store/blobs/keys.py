@@ -1,7 +1,7 @@
-"""Keys of blobs: where each kind is stored, and which names are safe.
+"""Keys of blobs: where each kind of blob is stored, and which names are safe.
 
-Organisations share nothing. Chunks belong to one attempt, so an old attempt that still holds upload URLs cannot
-overwrite what a newer one publishes.
+Organisations share no blobs. Chunks belong to one attempt, so an old attempt that still has upload URLs
+cannot overwrite what a newer attempt publishes.
 """
 
 import re
@@ -25,7 +25,10 @@ _UPLOAD = re.compile(rf"{ROOT}/(?:{_NAME})/uploads/{_SHA256}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadOwner:
-    """The attempt that owns an upload; its chunks and manifests are stored in its folder."""
+    """The attempt that owns an upload.
+
+    Chunks and manifests of the upload are stored in the folder of the attempt.
+    """
 
     organisation: str
     job_id: str
@@ -56,7 +59,7 @@ def plan_key(organisation: str, sha256: str) -> str:
 
 
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
-    """Owner and id of the manifest with this key. None when it is not the key of a manifest."""
+    """Return the owner and the id of the manifest with this key, or None if the key is not that of a manifest."""
     match = _MANIFEST.fullmatch(key)
     if not match:
         return None
@@ -77,7 +80,7 @@ def is_upload_key(key: str) -> bool:
 
 
 def require_safe_name(name: str) -> str:
-    """Return the name of an organisation or job if it is safe as part of a key, else raise UnsafePath."""
+    """Return the name of an organisation or job if the name is safe as part of a key, else raise UnsafePath."""
     if not re.fullmatch(_NAME, name):
         raise UnsafePath(
             f"{name!r} cannot be part of a blob key. Use letters, digits, `_`, `-` and `.` only."
@@ -95,7 +98,7 @@ _SIGNABLE = re.compile(r"[A-Za-z0-9_.~/-]+")
 
 
 def require_safe_key(key: str) -> str:
-    """Return the key if every store keeps it unchanged, else raise UnsafePath."""
+    """Return the key if every blob store keeps the key unchanged, else raise UnsafePath."""
     reason = _key_fault(key)
     if reason:
         raise UnsafePath(f"{key!r} is not a valid blob key: {reason}.", key=key)
@@ -115,7 +118,10 @@ def require_signable_key(key: str) -> str:
 
 
 def require_safe_prefix(prefix: str) -> str:
-    """Return a folder to list, without its trailing slash. An empty prefix means everything."""
+    """Return the folder to list, without its trailing slash; raise UnsafePath if it is not safe.
+
+    An empty prefix means all blobs.
+    """
     folder = prefix.removesuffix("/")
     return require_safe_key(folder) if folder else ""
 

@@ -22,7 +22,10 @@ MOVE_TRIES = 10
 
 
 class AtomicFile:
-    """Temporary file of one put. `publish` gives it its final name; otherwise it is deleted at the end of the block.
+    """The temporary file of one put.
+
+    `publish` renames the file to its final name. Without `publish`, the file is deleted at the end of the
+    `with` block.
 
     The methods block: call them in a thread.
     """
@@ -47,13 +50,13 @@ class AtomicFile:
             self._file.write(piece)
 
     def flush(self) -> os.stat_result:
-        """Write out the buffer and return the status of the file."""
+        """Write the buffer to the file and return the status of the file."""
         with translate_write_errors(self._key):
             self._file.flush()
             return os.fstat(self._file.fileno())
 
     def publish(self, root: Path) -> BlobInfo:
-        """Make the file durable, then give it the name of its key."""
+        """Make the file durable, then rename it to its key below `root`."""
         status = self.flush()
         with translate_write_errors(self._key):
             os.fsync(self._file.fileno())
@@ -61,7 +64,10 @@ class AtomicFile:
         return BlobInfo(key=self._key, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
     def _move(self, root: Path, target: Path) -> None:
-        """Rename the file. Retries when a concurrent delete removes the still empty directory."""
+        """Rename the file to `target`.
+
+        Retried if a concurrent delete removes the target's directory while that is still empty.
+        """
         directory = target.parent
         for left in reversed(range(MOVE_TRIES)):
             new = not directory.exists()
@@ -81,7 +87,10 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _fsync_directories(directory: Path, *, up_to: Path) -> None:
-    """Sync a directory and its new parents: only then is a new name in it durable."""
+    """Sync a directory and its new parents up to `up_to`.
+
+    Only then is a new file name in the directory durable.
+    """
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except FileNotFoundError:
@@ -95,9 +104,11 @@ def _fsync_directories(directory: Path, *, up_to: Path) -> None:
 
 
 class LocalBlobs(ObstoreReader):
-    """Files in a directory. A put becomes visible only when it is durable; the server signs the URLs.
+    """Blobs as files in a directory.
 
-    obstore's own local put does not sync, but an acknowledged put must survive a power failure.
+    A put becomes visible only when it is durable. The server itself signs and serves the URLs.
+
+    obstore's own local put does not sync to disk, but an acknowledged put must survive a power failure.
     """
 
     def __init__(
@@ -128,7 +139,10 @@ class LocalBlobs(ObstoreReader):
         )
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]:
-        """Delete unfinished files of interrupted puts that are older than `before_ms`."""
+        """Delete files of interrupted puts that are older than `before_ms`, and return them.
+
+        In a dry run nothing is deleted.
+        """
         return await self._in_thread(_sweep_directory, self._staging, before_ms, dry_run)
 
 

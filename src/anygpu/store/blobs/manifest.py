@@ -1,4 +1,7 @@
-"""Manifests list the files and chunks of a checkpoint or artifact. Agents send them, so every field is validated."""
+"""Manifests: lists of the files and chunks of a checkpoint or artifact.
+
+Agents send them, so every field is validated.
+"""
 
 import hashlib
 import json
@@ -38,7 +41,7 @@ def _path_fault(value: object) -> str:
 
 
 def require_valid_tree(paths: Iterable[str]) -> None:
-    """Raise UnsafePath when a path occurs twice, or when a file would also have to be a directory."""
+    """Raise UnsafePath if a path occurs twice, or if one path is both a file and a directory."""
     seen: set[str] = set()
     for path in sorted(paths, key=lambda path: path.split("/")):
         if path in seen:
@@ -79,7 +82,7 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A checkpoint's files at one step, or the one file of an artifact."""
+    """The files of a checkpoint at one step, or the single file of an artifact."""
 
     kind: ManifestKind
     files: tuple[ManifestFile, ...]
@@ -92,11 +95,11 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def chunks(self) -> dict[str, Chunk]:
-        """Distinct chunks by sha256, in order."""
+        """Return the distinct chunks by sha256, in the order of the files."""
         return {chunk.sha256: chunk for file in self.files for chunk in file.chunks}
 
     def to_bytes(self) -> bytes:
-        """Encode canonically: equal manifests give equal bytes."""
+        """Encode the manifest canonically: equal manifests give equal bytes."""
         body = {
             "kind": self.kind,
             "files": [_file_to_json(file) for file in self.files],
@@ -111,13 +114,16 @@ class Manifest:
 
 
 def _file_to_json(file: ManifestFile) -> dict[str, Any]:
-    """Faster than `asdict`: a checkpoint may have twenty thousand chunks."""
+    """Convert a file to JSON types.
+
+    Faster than `asdict`, because a checkpoint may have twenty thousand chunks.
+    """
     chunks = [{"size": chunk.size, "sha256": chunk.sha256} for chunk in file.chunks]
     return {"path": file.path, "size": file.size, "sha256": file.sha256, "chunks": chunks}
 
 
 def parse_checkpoint_manifest(untrusted: object) -> Manifest:
-    """Parse the manifest in a request body. Raises InvalidSpec, UnsafePath or TooLarge."""
+    """Parse the manifest of a checkpoint in a request body. Raises InvalidSpec, UnsafePath or TooLarge."""
     body = _require_mapping(untrusted, "manifest")
     manifest = Manifest(
         kind="checkpoint",
@@ -136,7 +142,10 @@ def parse_artifact_manifest(untrusted: object) -> Manifest:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Decode a stored manifest. Raises ValueError, InvalidSpec or a similar error when it is damaged."""
+    """Decode a stored manifest.
+
+    Raises ValueError, InvalidSpec or a similar error if the manifest is damaged.
+    """
     body = json.loads(data)
     if body["kind"] == "artifact":
         return parse_artifact_manifest({"name": body["files"][0]["path"], "file": body["files"][0]})

@@ -1,4 +1,4 @@
-"""Operations that all stores based on obstore share: get, stream, head, list and delete."""
+"""Operations that all blob stores based on obstore share: get, stream, head, list and delete."""
 
 import asyncio
 import errno
@@ -20,10 +20,13 @@ _Result = TypeVar("_Result")
 
 
 class ThreadRunner:
-    """Runs blocking calls in threads of one store, so that a slow bucket blocks nothing else.
+    """Runs blocking calls in threads.
 
-    obstore has an asynchronous API, but a process that exits within milliseconds of such a call may abort, because
-    obstore's threads outlive the interpreter. Blocking calls in our own threads do not have this problem.
+    Each store has its own threads, so a slow bucket blocks nothing else.
+
+    obstore has an asynchronous API, but a process that exits within milliseconds of such a call may abort,
+    because obstore's threads outlive the interpreter. Blocking calls in our own threads do not have this
+    problem.
     """
 
     def __init__(self, count: int = 16) -> None:
@@ -39,7 +42,10 @@ async def one_piece(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def rechunk(pieces: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
-    """Join pieces to at least `size` bytes each (except the last), for fewer and larger writes."""
+    """Join pieces so that each has at least `size` bytes, except the last.
+
+    This gives fewer and larger writes.
+    """
     held: list[bytes] = []
     held_size = 0
     async for piece in pieces:
@@ -57,7 +63,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def translate_read_errors(key: str) -> Iterator[None]:
-    """Translate vendor errors of a read, where "not found" means that the blob is missing."""
+    """Translate obstore's errors during a read. "Not found" then means that the blob is missing."""
     try:
         yield
     except _vendor_errors() as error:
@@ -76,7 +82,10 @@ def _blob_missing(key: str) -> BlobMissing:
 
 @contextmanager
 def translate_write_errors(key: str) -> Iterator[None]:
-    """Translate vendor errors of a write, where "not found" means that the bucket or directory is missing."""
+    """Translate obstore's errors during a write.
+
+    "Not found" then means that the bucket or directory is missing.
+    """
     try:
         yield
     except _vendor_errors() as error:
@@ -106,7 +115,7 @@ _T = TypeVar("_T")
 
 
 class ObstoreReader:
-    """Get, stream, head, list and delete on any obstore store."""
+    """The operations get, stream, head, list and delete on any obstore store."""
 
     def __init__(self, store: "ObjectStore") -> None:
         self._store = store

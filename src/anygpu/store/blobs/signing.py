@@ -14,7 +14,7 @@ HINT = "Request a new URL from the server."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlGrant:
-    """The operation that a signed URL allows."""
+    """The operation that a signed URL allows, and until when."""
 
     method: Method
     key: str
@@ -25,10 +25,12 @@ class UrlGrant:
 def sign_url(
     base_url: str, method: Method, key: str, expires_at: float, secret: bytes, *, max_size: int | None = None
 ) -> str:
-    """Create `{base}/blobs/{key}?method=PUT&expires=…&sig=…`; `expires_at` is in unix seconds.
+    """Return `{base}/blobs/{key}?method=PUT&expires=…&sig=…`.
 
-    The signature does not cover the host. With an empty base the URL is relative, and the server that returns it
-    adds its own address.
+    `expires_at` is in unix seconds.
+
+    The signature does not cover the host. With an empty `base_url` the URL is relative, and the server that
+    returns the URL adds its own address.
     """
     grant = UrlGrant(method=method, key=key, expires_at=int(expires_at), max_size=max_size)
     query = {"method": method, "expires": str(grant.expires_at)}
@@ -39,7 +41,10 @@ def sign_url(
 
 
 def verify_url(method: str, key: str, query: Mapping[str, str], *, now: float, secret: bytes) -> UrlGrant:
-    """Verify a request for `/blobs/{key}` and return its grant, or raise Forbidden. A GET URL also allows HEAD."""
+    """Verify a request for `/blobs/{key}` and return its grant.
+
+    Raises Forbidden if the URL is invalid or expired. A URL for GET also allows HEAD.
+    """
     grant = _parse_grant("GET" if method == "HEAD" else method, key, query)
     if not hmac.compare_digest(
         _signature(grant, secret), query.get("sig", "").encode("ascii", "replace").decode()

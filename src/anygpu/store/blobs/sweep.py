@@ -22,7 +22,10 @@ DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobSweepResult:
-    """Number of deleted blobs by kind, and their size. In a dry run: what would be deleted."""
+    """Number of deleted blobs by kind, and their total size.
+
+    In a dry run, of the blobs that would be deleted.
+    """
 
     chunks: int = 0
     manifests: int = 0
@@ -41,7 +44,7 @@ class BlobSweepResult:
 
 @runtime_checkable
 class KeepsUnfinished(Protocol):
-    """A store in which an interrupted put leaves a file that `list` does not show."""
+    """Interface of a store that keeps the files of interrupted puts. `list` does not show these files."""
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]: ...
 
@@ -55,10 +58,12 @@ async def sweep_blobs(
     dry_run: bool = False,
     older_than_ms: int = DAY_MS,
 ) -> BlobSweepResult:
-    """Delete blobs that are older than a day and not referenced. `now_ms` is the time by the store's clock.
+    """Delete blobs that are not referenced and older than `older_than_ms`.
 
-    `referenced` holds the keys of manifests, working directories (`Uploads.key`) and plans that kept jobs need.
-    Blobs of any other kind are never deleted.
+    `now_ms` is the time by the store's clock.
+
+    `referenced` holds the keys of manifests, working directories (`Uploads.key`) and plans that kept jobs
+    need. Blobs of kinds that this function does not know are never deleted.
     """
     before_ms = now_ms - older_than_ms
     folder = ROOT if organisation is None else organisation_folder(organisation)

@@ -1,4 +1,4 @@
-"""Content-addressed files of an organisation: working-directory archives and plans."""
+"""Working-directory archives and plans of an organisation, stored under the hash of their content."""
 
 import asyncio
 import hashlib
@@ -21,7 +21,7 @@ class Hasher(Protocol):
 
 
 async def update_hashes(piece: bytes, *hashes: Hasher) -> None:
-    """Hash a piece, in a thread if it is large."""
+    """Add a piece to each of the hashes, in a thread if the piece is large."""
     if len(piece) <= INLINE_BYTES:
         _update_all(piece, hashes)
     else:
@@ -34,9 +34,11 @@ def _update_all(piece: bytes, hashes: tuple[Hasher, ...]) -> None:
 
 
 async def verify_stream(stream: AsyncIterator[bytes], *, sha256: str, limit: int) -> AsyncIterator[bytes]:
-    """Yield the stream unchanged; raise TooLarge or BlobCorrupt before its end if size or sha256 is wrong.
+    """Yield the pieces of a stream unchanged, while checking size and sha256.
 
-    `Blobs.put` stores nothing when its stream raises.
+    Raises TooLarge or BlobCorrupt before the end of the stream if they are wrong.
+
+    `Blobs.put` stores nothing if its stream raises.
     """
     size, digest = 0, hashlib.sha256()
     async for piece in stream:
@@ -56,21 +58,30 @@ URL_LIFE_S = 3600.0
 
 
 class Uploads:
-    """Working-directory archives by sha256. Each organisation has its own copy and cannot see those of others."""
+    """Working-directory archives by sha256.
+
+    Each organisation has its own copies and cannot see those of others.
+    """
 
     def __init__(self, blobs: Blobs, *, url_life_s: float = URL_LIFE_S) -> None:
         self._blobs = blobs
         self._url_life_s = url_life_s
 
     async def has(self, organisation: str, sha256: str, *, since_ms: int = 0) -> bool:
-        """Whether the archive is stored and not older than `since_ms`: an older one may be swept before its use."""
+        """Return whether the archive is stored and not older than `since_ms`.
+
+        An older archive may be swept before a job uses it.
+        """
         info = await self._blobs.head(self.key(organisation, sha256))
         return info is not None and info.modified_ms >= since_ms
 
     async def save(
         self, organisation: str, sha256: str, stream: AsyncIterator[bytes], *, limit: int
     ) -> BlobInfo:
-        """Store an archive and verify it meanwhile. After TooLarge or BlobCorrupt nothing is stored."""
+        """Store an archive and verify it during the upload.
+
+        If TooLarge or BlobCorrupt is raised, nothing is stored.
+        """
         key = self.key(organisation, sha256)
         return await self._blobs.put(key, verify_stream(stream, sha256=sha256, limit=limit))
 
@@ -85,7 +96,10 @@ class Uploads:
 
 
 class Plans:
-    """Plans of an organisation's jobs. Keys are content hashes, so equal plans are stored once."""
+    """The stored plans of an organisation's jobs.
+
+    A key is the hash of the content, so equal plans are stored once.
+    """
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -98,7 +112,7 @@ class Plans:
         return key
 
     async def read(self, key: str) -> dict[str, Any]:
-        """Read a plan. Raises BlobMissing when retention has deleted it."""
+        """Return the plan with this key. Raises BlobMissing if retention has deleted the plan."""
         try:
             plan = json.loads(await self._blobs.get(key))
         except ValueError:

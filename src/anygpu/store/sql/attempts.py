@@ -1,4 +1,7 @@
-"""Rows of the table `attempts`: a report reads its row once at the start and writes it once at the end."""
+"""Rows of the table `attempts`.
+
+A transaction that stores a report reads the row once at its start and writes it once at its end.
+"""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -18,7 +21,7 @@ from anygpu.store.sql.statements import execute, fetch_one, for_update
 
 @dataclass(slots=True)
 class AttemptRecord:
-    """A row of `attempts`; the fields have the order of the columns."""
+    """A row of the table `attempts`. The fields have the order of the columns."""
 
     id: int
     job_id: str
@@ -78,7 +81,10 @@ def find(connection: Connection, job_id: str, number: int) -> AttemptRecord | No
 
 
 def lock(connection: Connection, job_id: str, number: int) -> AttemptRecord:
-    """Lock the row of an attempt; insert it at the first report."""
+    """Return the row of an attempt, locked until the transaction ends.
+
+    The row is inserted at the first report.
+    """
     sql = _SELECT + for_update(connection)
     row = fetch_one(connection, sql, (job_id, number))
     if row is None:

@@ -1,4 +1,4 @@
-"""The database interface: run functions in transactions, and translate driver errors into ours."""
+"""The database interface: run functions in transactions, and translate driver errors into anygpu's errors."""
 
 import sqlite3
 from collections.abc import Callable
@@ -25,16 +25,20 @@ _POSTGRES = {"53": StorageFull, "55P03": StoreBusy, "57P": StoreBusy, "08": Stor
 
 
 class Database(Protocol):
-    """Runs work, possibly in another thread, and again when its transaction has to be retried."""
+    """Runs functions (`work`) in transactions.
+
+    `work` may run in another thread, and run again if its transaction has to be retried.
+    """
 
     async def read(self, work: Work[T]) -> T:
-        """Run work on a snapshot of the committed data."""
+        """Run `work` on a snapshot of the committed data and return its result."""
         ...
 
     async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
-        """Run work in its own transaction, which is durable when this returns.
+        """Run `work` in its own transaction and return its result once the transaction is durable.
 
-        `then` is called with the result in this event loop after the commit, even if the caller was cancelled.
+        `then` is called with the result in this event loop after the commit, even if the caller was
+        cancelled.
         """
         ...
 
@@ -44,7 +48,7 @@ class Database(Protocol):
 
 
 async def open_database(url: str, *, busy_timeout_s: float = 5.0) -> Database:
-    """Open `sqlite:///<path>` or `postgresql://…` and migrate its schema if necessary."""
+    """Open `sqlite:///<path>` or `postgresql://…`, and migrate the schema if necessary."""
     if url.startswith("sqlite:///"):
         from anygpu.store.sql.sqlite import SqliteDatabase
 
@@ -62,7 +66,7 @@ async def open_database(url: str, *, busy_timeout_s: float = 5.0) -> Database:
 
 
 def translate_error(error: Exception) -> Exception:
-    """Translate a driver error into ours if there is a matching one, else return it unchanged."""
+    """Return the anygpu error that corresponds to a driver error. Other errors are returned unchanged."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     kind = _error_class(cause)
     if kind is None:

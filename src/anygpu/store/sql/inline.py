@@ -13,7 +13,7 @@ from anygpu.store.sql.schema import ensure_schema
 
 
 class InlineDatabase:
-    """A `Database` in memory. `now_ms` is its clock; the default is SQLite's own."""
+    """A `Database` in memory. `now_ms` is its clock; by default SQLite's own clock is used."""
 
     def __init__(self, *, now_ms: Callable[[], int] | None = None) -> None:
         self._driver = _new_database()
@@ -48,7 +48,10 @@ class InlineDatabase:
 
 
 def _new_database() -> sqlite3.Connection:
-    """Copy a database with tables from a template: simulations need thousands."""
+    """Return a new database with all tables.
+
+    It is copied from a template, because simulations need thousands.
+    """
     driver = _connect()
     _template().backup(driver)
     driver.execute("PRAGMA foreign_keys = ON")

@@ -1,7 +1,8 @@
 """Find pages of jobs by any combination of filters, with an inverted index: (project, term, job number).
 
-The search walks the rarest group of terms, newest job first, and checks the other groups for each job. Filters that
-cannot be terms (id prefixes, times) first become a range of job numbers, because both grow with the number.
+The search reads the jobs of the rarest group of terms, newest first, and checks each job for the other
+groups. Filters that are not terms (id prefixes and times) are first converted to a range of job numbers,
+because ids and times grow with the number.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
@@ -24,7 +25,7 @@ _MAX_NUMBER = 2**62
 
 @dataclass(frozen=True, slots=True)
 class _NumberRange:
-    """Inclusive range of job numbers, and further SQL conditions for rows of `jobs`."""
+    """Inclusive range of job numbers, and further SQL conditions on rows of `jobs`."""
 
     low: int
     high: int
@@ -54,7 +55,7 @@ def _read_views(
 
 
 def _number_range(connection: Connection, project: int, query: JobQuery, high: int) -> _NumberRange | None:
-    """Range of job numbers that can match. None when no job can match."""
+    """Return the range of job numbers that can match, or None if no job can match."""
     where, values = _conditions(query)
     if where is None:
         return None
@@ -100,7 +101,10 @@ def _matching_numbers(
 def _sort_by_frequency(
     connection: Connection, project: int, groups: list[tuple[str, ...]], span: _NumberRange
 ) -> tuple[int, list[tuple[str, ...]]]:
-    """Sort groups by their number of jobs, rarest first. Also returns that number for the rarest group."""
+    """Sort groups of terms by their number of jobs, rarest first.
+
+    Return the number of jobs of the rarest group, and the sorted groups.
+    """
     if len(groups) == 1:
         return COUNT_LIMITS[0], groups
     for max_count in COUNT_LIMITS:

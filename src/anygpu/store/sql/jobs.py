@@ -1,4 +1,4 @@
-"""Rows of jobs and events: load views, append events, and keep the columns and search terms of a job up to date."""
+"""Rows of jobs and events: load views, append events, and update the columns and search terms of jobs."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -36,9 +36,11 @@ _COLUMNS_UNLESS_CACHED = COLUMNS.replace(
 
 
 class ViewCache:
-    """Cache of decoded views by job. A position is used once, so a cached view with the row's position is current.
+    """A cache of decoded views by job.
 
-    Only committed views may be put here, because a rollback frees its positions for other events.
+    A committed position belongs to one event, so a cached view is current if its position is that of the row.
+
+    Put only committed views here, because a rollback frees the positions of its events.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class ViewCache:
         return view if view is not None and view.position == position else None
 
     def newest(self, job_id: str) -> JobView | None:
-        """The newest cached view. It is the current one if no other process writes."""
+        """Return the newest cached view, or None. It is the current view if no other process writes."""
         return self._views.get(job_id)
 
     def put(self, view: JobView) -> None:
@@ -73,7 +75,7 @@ class JobRow:
 def load(
     connection: Connection, views: ViewCache, scope: AnyScope, job_id: str, *, lock: bool = False
 ) -> JobRow:
-    """Load the current job. Raises NotFound when it is outside the scope."""
+    """Return the current row of a job. Raises NotFound if the job is outside the scope."""
     sql, cached = f"SELECT {_COLUMNS_UNLESS_CACHED} FROM jobs j", views.newest(job_id)
     values: tuple[object, ...] = (-1 if cached is None else cached.position, search.storable_text(job_id))
     if isinstance(scope, SystemScope):
@@ -102,7 +104,10 @@ def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
 
 
 def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
-    """Views of all jobs that are not terminal, oldest first. Cached views are not read again."""
+    """Return the views of all jobs that are not terminal, oldest first.
+
+    Views in the cache are not read again.
+    """
     sql = "SELECT id, position, fold_version FROM jobs WHERE live ORDER BY submitted_at_ms, id"
     listed = fetch_all(connection, sql)
     by_id = {
@@ -128,7 +133,7 @@ def fold_job(connection: Connection, job_id: str) -> JobView:
 def read_events(
     connection: Connection, where: str, values: Sequence[object], *, limit: int
 ) -> list[Recorded]:
-    """Read events in order. A negative limit reads all."""
+    """Return events in order. A negative `limit` returns all."""
     sql = (
         "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
         f" FROM events e JOIN projects p ON p.id = e.project_id WHERE {where} ORDER BY e.position"
@@ -157,7 +162,7 @@ def find_project(connection: Connection, scope: Scope) -> int | None:
 
 
 def lock_project(connection: Connection, scope: Scope) -> int:
-    """Lock the project's counter row until the transaction ends; insert it at the first event."""
+    """Lock the project's counter row until the transaction ends. The row is inserted at the first event."""
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?" + for_update(connection)
     names = (scope.organisation, scope.project)
     row = fetch_one(connection, sql, names)
@@ -181,7 +186,7 @@ def find_by_idempotency_key(connection: Connection, project: int, key: str | Non
 def insert(
     connection: Connection, project: int, scope: Scope, job_id: str, event: JobSubmitted, at_ms: int
 ) -> Recorded:
-    """Append a job's first event and insert its row, search terms and idempotency key."""
+    """Append the first event of a job, and insert its row, search terms and idempotency key."""
     if fetch_one(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)):
         raise Conflict(f"Job {job_id} already exists.", hint="Submit it again with a new id.")
     (recorded,) = _insert_events(
@@ -215,7 +220,7 @@ def append(
 
 
 def save(connection: Connection, job: JobRow, view: JobView) -> None:
-    """Write the view, and the search terms that changed."""
+    """Write the view of a job, and those of its search terms that have changed."""
     execute(
         connection,
         "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
@@ -233,7 +238,7 @@ def save(connection: Connection, job: JobRow, view: JobView) -> None:
 
 
 def _possible_terms(view: JobView) -> Iterable[str]:
-    """All changeable terms that any event could have given the job."""
+    """Yield all changeable terms that the job may have had at any time."""
     yield from (f"status:{status}" for status in Status)
     yield from (f"phase:{phase}" for phase in Phase)
     yield from (search.make_term("backend", attempt.offer.backend) for attempt in view.attempts)
@@ -267,7 +272,10 @@ def _insert_events(
     events: Sequence[Event],
     at_ms: int,
 ) -> tuple[Recorded, ...]:
-    """Insert events at the next positions of the project. The locked counter row prevents gaps and late commits."""
+    """Insert events at the next positions of the project.
+
+    The counter row of the project is locked, so positions have no gaps and are committed in order.
+    """
     row = fetch_one(
         connection, "UPDATE projects SET head = head + ? WHERE id = ? RETURNING head", (len(events), project)
     )

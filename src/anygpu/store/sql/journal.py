@@ -19,10 +19,13 @@ from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share
 
 
 class SqlJournal:
-    """A `Journal`. Every method is one transaction."""
+    """A `Journal` in SQL. Every method is one transaction."""
 
     def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
-        """`alone`: no other process writes jobs, so that cached views are current."""
+        """Create the journal.
+
+        Set `alone` if no other process writes jobs; cached views are then always current.
+        """
         self._database = database
         self._is_sole_writer = alone
         self._on_commit = on_commit
@@ -108,7 +111,10 @@ class SqlJournal:
         return await self._database.write(lambda connection: _acquire_lease(connection, name, holder, ttl_s))
 
     async def refold_stale(self, *, max_count: int = 500) -> int:
-        """Fold views of another fold version again, so that filters find them. Returns how many there were."""
+        """Fold views that another fold version stored again, so that filters find them.
+
+        Return their number, at most `max_count`.
+        """
 
         def work(connection: Connection) -> int:
             sql = "SELECT id FROM jobs WHERE fold_version <> ? LIMIT ?"
@@ -138,7 +144,10 @@ def _is_within(scope: AnyScope, view: JobView) -> bool:
 
 
 def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float) -> Guard | None:
-    """Acquire or renew a lease. A renewal keeps the epoch; a new holder gets the next one."""
+    """Acquire or renew a lease.
+
+    A renewal keeps the epoch, and a new holder gets the next epoch. None while another holder has the lease.
+    """
     now = now_ms(connection)
     execute(
         connection,
@@ -160,7 +169,10 @@ def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float)
 
 
 def _check_guard(connection: Connection, guard: Guard | None) -> None:
-    """Raise LeaseLost unless the guard is current. Locks the lease, so that nobody acquires it before the commit."""
+    """Raise LeaseLost unless the guard is current.
+
+    The lease is locked, so that no other process acquires it before the commit.
+    """
     if guard is None:
         return
     sql = "SELECT 1 FROM leases WHERE name = ? AND holder = ? AND epoch = ?" + for_share(connection)
@@ -169,7 +181,10 @@ def _check_guard(connection: Connection, guard: Guard | None) -> None:
 
 
 def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
-    """Add the slot time of released attempts, in the transaction of the release, so that it is counted once."""
+    """Add the slot time of released attempts.
+
+    This runs in the transaction of the release, so that each attempt is counted once.
+    """
     for each in recorded:
         used_s = used_slot_s(view, each.event.attempt) if isinstance(each.event, AttemptReleased) else 0.0
         if used_s:

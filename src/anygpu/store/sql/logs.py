@@ -11,9 +11,9 @@ from anygpu.store.sql.statements import Row, execute, execute_many, fetch_all, f
 
 CHUNK_BYTES = 64 * 1024
 SMALL_CHUNK_BYTES = CHUNK_BYTES // 4  # smaller chunks are merged later
-MERGE_AT_CHUNKS = 64  # small chunks
+MERGE_AT_CHUNKS = 64  # number of small chunks at which they are merged
 MIN_COMPRESSED_BYTES = 256
-ROWS_PER_READ = 32  # rows
+ROWS_PER_READ = 32  # chunks per query
 
 _RAW, _COMPRESSED = b"\0", b"\1"
 _INSERT = "INSERT INTO log_chunks (attempt_id, start, size, data) VALUES (?, ?, ?, ?)"
@@ -55,7 +55,10 @@ def _split_chunks(attempt_id: int, start: int, data: bytes, chunk_bytes: int) ->
 
 
 def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, chunk_bytes: int) -> None:
-    """Merge adjacent small chunks into large ones, but not across the end of the head."""
+    """Merge adjacent small chunks into large ones.
+
+    Chunks of the head, which is always kept, are not merged with later ones.
+    """
     sql = "SELECT start, size, data FROM log_chunks WHERE attempt_id = ? AND start >= ? ORDER BY start"
     runs: list[tuple[int, bytearray]] = []
     for start, _, data in fetch_all(connection, sql, (attempt.id, attempt.log_joined)):
@@ -75,7 +78,10 @@ def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, chunk_by
 
 
 def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) -> None:
-    """Delete at least `excess` bytes of the job's log, oldest attempt first, but never the heads."""
+    """Delete at least `excess` bytes of the job's logs, oldest attempt first.
+
+    The head of each log is always kept.
+    """
     sql = "SELECT id, log_head FROM attempts WHERE job_id = ? ORDER BY number"
     for attempt_id, head in fetch_all(connection, sql, (attempt.job_id,)):
         is_current = attempt_id == attempt.id
@@ -94,7 +100,10 @@ def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) ->
 
 
 def _drop_oldest(connection: Connection, attempt_id: int, head: int, excess: int) -> tuple[int, int]:
-    """Delete the oldest bytes of an attempt. Returns the freed bytes and the offset after them."""
+    """Delete the oldest bytes after the head of an attempt's log.
+
+    Return the number of deleted bytes and the offset after them.
+    """
     freed = kept_from = 0
     sql = "SELECT start, size FROM log_chunks WHERE attempt_id = ? AND start >= ? ORDER BY start LIMIT ?"
     while freed < excess:

@@ -24,7 +24,7 @@ _RAW, _COMPRESSED = 0, 1
 
 @dataclass(slots=True)
 class PointColumns:
-    """Points in columns. `keys` are series numbers in a batch, and ordinals in a chunk."""
+    """Metric points in columns. `keys` are series numbers in a batch, and ordinals in a chunk."""
 
     keys: "array[int]"
     steps: "array[int]"
@@ -84,7 +84,7 @@ def decode_points(data: bytes) -> PointColumns:
 
 
 def sketch(points: PointColumns) -> PointColumns:
-    """Downsample a chunk for charts: the first point, the last, and the extremes of each group."""
+    """Return a downsampled chunk for charts: the first and the last point, and the extremes of each group."""
     count = len(points)
     chosen = {0, count - 1}
     for start in range(0, count, SKETCH_GROUP):
@@ -114,7 +114,7 @@ def _from_byte_planes(planes: bytes, kind: str) -> "array":  # type: ignore[type
 
 
 def _little_endian(column: "array") -> "array":  # type: ignore[type-arg]
-    """Convert between the machine's byte order and the stored one, little-endian."""
+    """Convert a column between the machine's byte order and little-endian, the stored byte order."""
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()

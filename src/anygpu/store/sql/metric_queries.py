@@ -1,4 +1,4 @@
-"""Read metrics: in arrival order for followers, and by series for charts."""
+"""Read metrics: in arrival order for clients that follow a job, and by series for charts."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from anygpu.store.sql.metric_encoding import SKETCH_GROUP, PointColumns, decode_
 from anygpu.store.sql.metrics import SERIES_COLUMNS, MetricSeries, nan_if_none, unsorted_points
 from anygpu.store.sql.statements import fetch_all, fetch_one
 
-ROWS_PER_READ = 32  # rows
+ROWS_PER_READ = 32  # batches or chunks per query
 # With this many points per drawn point, sketches are precise enough: every bucket has several groups.
 DRAW_FROM_SKETCHES = SKETCH_GROUP
 
@@ -37,7 +37,7 @@ def series_summaries(connection: Connection, attempt_id: int) -> list[SeriesSumm
 def points_after(
     connection: Connection, attempt: AttemptRecord, after: int, limit: int
 ) -> tuple[list[MetricPoint], int]:
-    """Points of all metrics after the cursor, in arrival order, and the next cursor."""
+    """Return points of all metrics after the cursor `after`, in arrival order, and the next cursor."""
     names = {
         row[0]: row[1]
         for row in fetch_all(
@@ -71,7 +71,7 @@ def _read_batches(connection: Connection, attempt_id: int, after: int) -> Iterat
 def series_points_after(
     connection: Connection, attempt: AttemptRecord, name: str, after: int, limit: int
 ) -> tuple[list[MetricPoint], int]:
-    """Points of one metric after the cursor, and the next cursor."""
+    """Return points of one metric after the cursor `after`, and the next cursor."""
     series = _find_series(connection, attempt.id, name)
     points = PointColumns.empty()
     for chunk in _read_chunks(connection, attempt, series, after) if series else ():
@@ -118,7 +118,7 @@ def _find_series(connection: Connection, attempt_id: int, name: str) -> MetricSe
 
 
 def _unsorted_points(connection: Connection, attempt: AttemptRecord, series: MetricSeries) -> PointColumns:
-    """Points of a series that are not in chunks yet, with ordinals as keys."""
+    """Return the points of a series that are not in chunks yet. Their keys are ordinals."""
     points, _ = unsorted_points(connection, attempt.id, attempt.sorted_points)
     indices = [index for index, its in enumerate(points.keys) if its == series.series]
     selected = points.take(indices)

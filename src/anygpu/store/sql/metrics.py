@@ -1,4 +1,7 @@
-"""Store metrics: each batch as it arrives, and every few thousand points also sorted into chunks by series."""
+"""Store metrics in batches as they arrive.
+
+Every few thousand points are also sorted into chunks by series.
+"""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -26,7 +29,10 @@ MAX_TAIL_RATIO = (
 
 @dataclass(slots=True)
 class MetricSeries:
-    """A row of `metric_series` without the attempt; the fields have the order of the columns. None means NaN."""
+    """A row of `metric_series` without the attempt.
+
+    The fields have the order of the columns; None means NaN.
+    """
 
     series: int
     name: str
@@ -99,7 +105,10 @@ def store(connection: Connection, attempt: AttemptRecord, points: Sequence[Metri
 def _find_or_add_series(
     connection: Connection, attempt: AttemptRecord, names: list[str]
 ) -> dict[str, MetricSeries]:
-    """Series with these names. New ones get the next number; names beyond the limits are left out."""
+    """Return the series with these names.
+
+    New series get the next numbers; names beyond the limits are left out.
+    """
     fitting = [name for name in names if len(name) <= MAX_NAME_LENGTH]
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name IN ({placeholders(fitting)})"
     series_by_name = {
@@ -132,7 +141,7 @@ def _to_columns(points: Sequence[MetricPoint], series_by_name: dict[str, MetricS
 
 
 def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int) -> tuple[PointColumns, int]:
-    """Points that are not in chunks yet, and their number of rows."""
+    """Return the points that are not in chunks yet, and the number of their rows."""
     sql = "SELECT data FROM metric_batches WHERE attempt_id = ? AND first > ? ORDER BY first"
     rows = fetch_all(connection, sql, (attempt_id, sorted_points))
     points = PointColumns.empty()

@@ -85,7 +85,10 @@ def _engine(url: str, connections: int) -> Engine:
 
 
 def _run_with_retries(engine: Engine, work: Work[T]) -> T:
-    """Run work, and retry it with growing random delays when it conflicts with another transaction."""
+    """Run `work` in a transaction.
+
+    Retry with growing random delays if it conflicts with another transaction.
+    """
     for tries_left in reversed(range(MAX_TRIES)):
         try:
             return _run_once(engine, work)
@@ -107,7 +110,10 @@ def _run_once(engine: Engine, work: Work[T]) -> T:
 
 
 def _invalidate_if_broken(connection: Connection) -> None:
-    """Invalidate a dead connection. Statements bypass SQLAlchemy, so the pool does not notice by itself."""
+    """Remove a dead connection from the pool.
+
+    Statements bypass SQLAlchemy, so the pool does not notice by itself.
+    """
     if connection.closed or connection.invalidated:
         return
     driver: Any = connection.connection.driver_connection

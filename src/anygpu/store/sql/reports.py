@@ -1,4 +1,4 @@
-"""Reports of agents in SQL: ingest, heartbeats, telemetry, and the queries that read them."""
+"""The agents' reports in SQL: ingest, heartbeats, telemetry, and the queries that read them."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -33,7 +33,7 @@ MAX_TELEMETRY_SAMPLES = 2000  # beyond, every second sample is deleted
 
 
 class SqlReports:
-    """A `Reports` store. Reports are durable when `ingest` returns."""
+    """A `Reports` store in SQL. Reports are durable when `ingest` returns."""
 
     def __init__(self, database: Database, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
         self._database = database
@@ -125,7 +125,7 @@ class SqlReports:
     async def _read_attempt(
         self, job_id: str, number: int, read: Callable[[Connection, AttemptRecord], T], nothing: T
     ) -> T:
-        """Run `read` on an attempt's record, or return `nothing` when the attempt never reported."""
+        """Call `read` with the record of an attempt. If the attempt never reported, return `nothing`."""
 
         def work(connection: Connection) -> T:
             state = attempts.find(connection, job_id, number)
@@ -137,7 +137,7 @@ class SqlReports:
 def _store_new_frames(
     connection: Connection, state: AttemptRecord, batch: ReportBatch, log_quota_bytes: int
 ) -> None:
-    """Store the frames of the batch that come after the highest stored one."""
+    """Store those frames of the batch that are not stored yet."""
     acked = state.acked
     data = b"".join(_after(batch.logs, acked))
     if data:
@@ -183,7 +183,7 @@ def _read_telemetry(connection: Connection, attempt: AttemptRecord, max_count: i
 
 
 class BatchedReader(Generic[Key, Value]):
-    """Combines all reads requested in one iteration of the event loop into one query."""
+    """Combines all reads that are requested in one iteration of the event loop into one query."""
 
     def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Value]]]) -> None:
         self._read = read

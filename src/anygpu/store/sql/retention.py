@@ -1,7 +1,7 @@
 """Delete logs, metrics and telemetry of jobs that ended long ago (`anygpu gc`).
 
-The jobs, their events, and the summary of each metric are kept. So are the lengths of logs and metrics, so that a
-stream of such a job ends at the right position.
+The jobs, their events, and the summary of each metric are kept. The lengths of logs and metrics are kept too,
+so that a client that streams such a job ends at the right position.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
@@ -24,7 +24,7 @@ _PRUNED_TABLES = ("log_chunks", "metric_batches", "metric_chunks", "telemetry")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionResult:
-    """Amount of deleted data. In a dry run: the amount that would be deleted."""
+    """Amount of deleted data. In a dry run, the amount that would be deleted."""
 
     jobs: int = 0
     attempts: int = 0
@@ -33,7 +33,10 @@ class RetentionResult:
 
 
 async def prune(database: Database, *, ended_before_ms: int, dry_run: bool = False) -> RetentionResult:
-    """Delete the reports of jobs that ended before this time. The next run continues an interrupted one."""
+    """Delete the reports of jobs that ended before `ended_before_ms`.
+
+    If the run is interrupted, the next run continues.
+    """
     removed = await database.read(lambda connection: _count(connection, ended_before_ms))
     if not dry_run:
         while await database.write(lambda connection: _prune_some(connection, ended_before_ms)):

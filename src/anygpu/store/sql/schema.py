@@ -27,7 +27,7 @@ def ensure_schema(engine: Engine) -> None:
 
 
 def current_version(connection: Connection) -> str | None:
-    """Schema version of the database, or None if it has no tables."""
+    """Return the schema version of the database, or None if the database has no tables."""
     query = _PG_HAS_VERSION if connection.dialect.name == "postgresql" else _SQLITE_HAS_VERSION
     if connection.exec_driver_sql(query).scalar() is None:
         return None
@@ -40,7 +40,10 @@ _SQLITE_HAS_VERSION = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version
 
 
 def _create_tables(connection: Connection) -> None:
-    """Create the newest tables in an empty database. A test checks that the migrations give the same tables."""
+    """Create the newest tables in an empty database.
+
+    A test checks that the migrations give the same tables.
+    """
     from anygpu.store.sql.tables import METADATA
 
     METADATA.create_all(connection)

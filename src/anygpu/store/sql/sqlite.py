@@ -24,7 +24,7 @@ MAX_READS_PER_TRANSACTION = 16  # waking a thread costs more than a small read
 
 @dataclass(slots=True)
 class _Task:
-    """Work that a caller awaits, and its result."""
+    """A function to run in a database thread, and its result, which the caller awaits."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -33,7 +33,10 @@ class _Task:
     error: Exception | None = None
 
     def finish(self) -> None:
-        """Deliver the result in the caller's event loop. If the caller was cancelled, `then` is still called."""
+        """Deliver the result in the caller's event loop.
+
+        `then` is called even if the caller was cancelled.
+        """
         if self.error is None and self.then is not None:
             self._notify(self.then)
         if self.future.done():
@@ -44,7 +47,10 @@ class _Task:
             self.future.set_exception(self.error)
 
     def _notify(self, then: Callable[[Any], None]) -> None:
-        """Call the listener. Its errors are reported and do not affect other tasks of the same commit."""
+        """Call `then` with the result.
+
+        Its errors are reported and do not affect other tasks of the same commit.
+        """
         try:
             then(self.result)
         except Exception as error:  # noqa: BLE001
@@ -111,7 +117,7 @@ class SqliteDatabase:
                 _deliver(tasks)
 
     def _read_loop(self) -> None:
-        """Run waiting reads in batches. The readers share the queue."""
+        """Run waiting reads in batches. All reader threads share one queue."""
         with contextlib.ExitStack() as stack:
             connection: Connection | None = None
             while tasks := _take_tasks(self._reads, MAX_READS_PER_TRANSACTION, among=READERS):
@@ -137,7 +143,11 @@ def _start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def _take_tasks(queue: "SimpleQueue[_Task | None]", max_count: int, *, among: int = 1) -> list[_Task]:
-    """Wait for a task, then take a share of the queue. Empty when the database is closing."""
+    """Wait for a task, then take more tasks that are already queued.
+
+    `among` threads share the queue, so each takes only its share, at most `max_count` tasks. Empty if the
+    database is closing.
+    """
     first = queue.get()
     if first is None:
         queue.put(None)  # for the other threads
@@ -177,9 +187,11 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 
 
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Commit all tasks in one transaction; a task that fails does not affect the others.
+    """Commit all tasks in one transaction.
 
-    If the commit itself fails, commit them one by one: on a full disk some may still succeed.
+    A task that fails does not affect the others.
+
+    If the commit itself fails, the tasks are committed one by one: on a full disk some may still succeed.
     """
     if len(tasks) > 1 and any(
         _commit_together(connection, tasks, savepoints=savepoints) for savepoints in (False, True)
@@ -190,9 +202,12 @@ def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
 
 
 def _commit_together(connection: Connection, tasks: Sequence[_Task], *, savepoints: bool) -> bool:
-    """Commit all tasks in one transaction. False when that was not possible.
+    """Commit all tasks in one transaction.
 
-    `savepoints` undoes a failed task alone. It is rarely needed: a task that fails has usually written nothing.
+    Return False if that was not possible.
+
+    With `savepoints`, a failed task is rolled back alone. Savepoints are rarely needed, because a task that
+    fails has usually written nothing.
     """
     driver: Any = connection.connection.driver_connection
     try:
@@ -220,7 +235,10 @@ def _commit_together(connection: Connection, tasks: Sequence[_Task], *, savepoin
 
 
 def _fail_all_if_busy(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
-    """Fail all tasks when another process holds the database: retrying each would only wait again."""
+    """Fail all tasks if another process holds the database, and return whether that is so.
+
+    Retrying each task would only wait again.
+    """
     translated = translate_error(error)
     if not isinstance(translated, StoreBusy):
         return False
@@ -259,7 +277,7 @@ def _roll_back(driver: sqlite3.Connection) -> None:
 
 
 def _deliver(tasks: Sequence[_Task]) -> None:
-    """Deliver the results with one wake-up per event loop."""
+    """Deliver the results of tasks with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
         by_loop.setdefault(task.future.get_loop(), []).append(task)
@@ -274,7 +292,7 @@ def _finish_all(tasks: Sequence[_Task]) -> None:
 
 
 def _run_reads(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Run reads in one transaction, which starts after all of them were requested."""
+    """Run reads in one transaction. The transaction starts after all of the reads were requested."""
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN")

@@ -1,7 +1,7 @@
 """Run SQL with `?` parameters on SQLite and PostgreSQL, directly on the driver.
 
-SQLAlchemy manages connections, pooling and the schema. Its result objects cost ten times as much as a small query,
-and ingest consists of small queries.
+SQLAlchemy manages connections, pooling and the schema. Its result objects cost ten times as much as a small
+query, and storing reports consists of small queries.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,12 +39,12 @@ def execute_many(connection: Connection, sql: str, many: Iterable[Values]) -> No
 
 
 def placeholders(values: Sequence[object]) -> str:
-    """`?, ?, ?` for an IN list, or NULL, which matches nothing, when there are no values."""
+    """Return `?, ?, ?` for an IN list. Without values return NULL, which matches nothing."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 def for_update(connection: Connection) -> str:
-    """SQL suffix that locks the selected rows. SQLite has a single writer and needs no lock."""
+    """Return the SQL suffix that locks the selected rows. Empty on SQLite, which has a single writer."""
     return " FOR UPDATE" if is_postgres(connection) else ""
 
 
@@ -57,7 +57,10 @@ def is_postgres(connection: Connection) -> bool:
 
 
 def now_ms(connection: Connection) -> int:
-    """Time by the database's clock, which all processes share; simulations provide their own."""
+    """Return the time by the database's clock, which all processes share.
+
+    Simulations provide their own clock.
+    """
     clock = connection.info.get("now_ms")
     if clock is not None:
         return int(clock())

@@ -1,4 +1,7 @@
-"""The current tables. `migrations/` upgrades older databases; a test checks that both give the same tables."""
+"""The current tables.
+
+`migrations/` upgrades older databases; a test checks that both give the same tables.
+"""
 
 from sqlalchemy import (
     BigInteger,
@@ -127,7 +130,7 @@ Table(
     Column("progress", Text, nullable=False),
     Column("telemetry", Text, nullable=False),
     Column("telemetry_seen", BigInteger, nullable=False),
-    Column("telemetry_stride", BigInteger, nullable=False),  # one of so many samples is kept
+    Column("telemetry_stride", BigInteger, nullable=False),  # every n-th sample is kept
     Column("dropped_points", BigInteger, nullable=False),
     Column("metric_points", BigInteger, nullable=False),
     Column("metric_names", Integer, nullable=False),

@@ -1,4 +1,7 @@
-"""API tokens. Only their SHA-256 is stored, so a reader of the database cannot use them."""
+"""API tokens.
+
+Only the SHA-256 of a token is stored, so a person who reads the database cannot use the tokens.
+"""
 
 import hashlib
 import secrets
@@ -45,7 +48,10 @@ class Tokens:
         expires_at_ms: int | None = None,
         token: str | None = None,
     ) -> tuple[str, Token]:
-        """Create a token, or store the given one. Returns its text, which is not stored, and its description."""
+        """Create a token, or store the given one.
+
+        Return the text of the token, which is not stored, and its description.
+        """
         text = token or "anygpu_" + secrets.token_urlsafe(32)
         digest = _digest(text)
         values = (
@@ -68,7 +74,7 @@ class Tokens:
         return text, await self._database.write(work)
 
     async def look_up(self, token: str, *, at_ms: int) -> Token | None:
-        """Find a valid token. None when it is unknown, revoked or expired."""
+        """Return the scope and role of a valid token. None if the token is unknown, revoked or expired."""
         digest = _digest(token)
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?"  # noqa: S608
         row = await self._database.read(lambda connection: fetch_one(connection, sql, (digest,)))

@@ -37,14 +37,17 @@ class Profile:
 
 
 class Profiles:
-    """Stores profiles. A name is unique on the server, because attempts refer to it."""
+    """Stores backend profiles.
+
+    The name of a profile is unique on the server, because attempts refer to it.
+    """
 
     def __init__(self, database: Database, key_file: Path) -> None:
         self._database = database
         self._vault = Vault(key_file)
 
     async def all(self) -> Sequence[Profile]:
-        """Profiles of all organisations, to open their backends."""
+        """Return the profiles of all organisations, to open their backends."""
         sql = f"SELECT {_COLUMNS} FROM profiles ORDER BY name"  # noqa: S608 - constants
         return [
             _from_row(row) for row in await self._database.read(lambda connection: fetch_all(connection, sql))
@@ -86,7 +89,7 @@ class Profiles:
             raise NotFound(f"There is no backend {name!r}.", hint="`anygpu backend ls` lists the backends.")
 
     def credentials(self, profile: Profile) -> dict[str, str]:
-        """Decrypt the credentials, for the backend only."""
+        """Return the decrypted credentials of a profile. Only for the backend itself."""
         if profile.encrypted is None:
             return {}
         try:
@@ -117,7 +120,10 @@ def _owner_of(profile: Profile) -> tuple[str, ...]:
 
 
 def _put(connection: Connection, profile: Profile, *, replace: bool) -> Profile:
-    """Insert or replace a profile. Every change increases its time, so that other servers notice it."""
+    """Insert or replace a profile.
+
+    Every change increases the profile's time, so that other servers notice the change.
+    """
     current = _select(connection, profile.name, for_update(connection))
     if current is None:
         _insert(connection, profile)

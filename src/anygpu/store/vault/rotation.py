@@ -13,7 +13,7 @@ _ENCRYPTED_COLUMNS = (("secrets", "value"), ("profiles", "credentials"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationResult:
-    """Number of values encrypted with the newest key now, and of values that no key can decrypt."""
+    """Number of values that are now encrypted with the newest key, and of values that no key can decrypt."""
 
     reencrypted: int = 0
     failed: int = 0
@@ -22,8 +22,8 @@ class RotationResult:
 async def rotate_keys(database: Database, vault: Vault, *, new_key: bool) -> RotationResult:
     """Encrypt all stored values again.
 
-    Without `new_key` it uses the first key in the file. Servers that share a database need that key in their files
-    before the rotation.
+    If `new_key` is true, a new key is added first; otherwise the first key in the file is used. Servers that
+    share a database need that key in their files before the rotation.
     """
     if new_key:
         vault.add_key()

@@ -54,7 +54,10 @@ class Secrets:
         return sorted(listed, key=lambda info: info.name)
 
     async def get(self, scope: Scope, name: str) -> str:
-        """Decrypt a secret. Raises SecretMissing when it does not exist or cannot be decrypted."""
+        """Return the decrypted value of a secret.
+
+        Raises SecretMissing if the secret does not exist or cannot be decrypted.
+        """
 
         def work(connection: Connection) -> bytes | None:
             sql = "SELECT value FROM secrets WHERE organisation = ? AND project = ? AND name = ?"

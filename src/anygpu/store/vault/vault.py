@@ -36,11 +36,11 @@ class Vault:
         self._key_file_stamp: FileStamp | None = None
 
     def encrypt(self, owner: Sequence[str], text: str) -> bytes:
-        """Encrypt the text together with its owner, so that it cannot be decrypted under another owner or name."""
+        """Encrypt the text together with its owner. Decryption for another owner or name then fails."""
         return self._cipher().encrypt(json.dumps([*owner, text]).encode())
 
     def decrypt(self, owner: Sequence[str], encrypted: bytes) -> str:
-        """Decrypt a text. Raises DecryptionFailed when no key fits or the owner differs."""
+        """Return the decrypted text. Raises DecryptionFailed if no key fits or the owner differs."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -52,7 +52,10 @@ class Vault:
         return str(text)
 
     def add_key(self) -> None:
-        """Add a new key at the top of the file. Keys that two processes add at the same time are both kept."""
+        """Add a new key at the top of the key file.
+
+        If two processes add keys at the same time, both keys are kept.
+        """
         from cryptography.fernet import Fernet
 
         _read_or_create_keys(self._key_file, Fernet.generate_key())
@@ -61,7 +64,7 @@ class Vault:
             write_atomic(self._key_file, _key_lines(keys))
 
     def reencrypt(self, encrypted: bytes) -> bytes:
-        """Encrypt the same value with the newest key."""
+        """Return the same value encrypted with the newest key."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -107,7 +110,10 @@ def _file_stamp(path: Path) -> FileStamp | None:
 
 
 def _read_or_create_keys(path: Path, new_key: bytes) -> Sequence[bytes]:
-    """Read the keys; create the file at first use. If two processes create it, both use the key of the first."""
+    """Return the keys in the key file, which is created at first use.
+
+    If two processes create the file, both use the key of the first.
+    """
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes().split()
     with contextlib.suppress(FileExistsError):
@@ -117,7 +123,10 @@ def _read_or_create_keys(path: Path, new_key: bytes) -> Sequence[bytes]:
 
 @contextlib.contextmanager
 def _directory_lock(directory: Path) -> Iterator[None]:
-    """Lock the directory, because every change replaces the file itself."""
+    """Lock the directory of the key file.
+
+    The file itself cannot be locked, because every change replaces it.
+    """
     handle = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The first tables: the journal, evidence, secrets and tokens."""
+"""The first tables: the journal, reports, secrets and tokens."""
 
 import sqlalchemy as sa
 from alembic import op

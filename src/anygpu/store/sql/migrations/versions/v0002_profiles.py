@@ -1,4 +1,4 @@
-"""Backends that organisations configure."""
+"""Add backend profiles, which organisations configure."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What projects have used of machines of one's own."""
+"""Add the slot time that projects have used on the organisation's own machines."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What completed jobs took and cost, beside what was predicted."""
+"""Add the outcomes of completed jobs: time and cost, and what was predicted."""
 
 import sqlalchemy as sa
 from alembic import op
