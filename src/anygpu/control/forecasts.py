@@ -218,7 +218,7 @@ class Forecasts:
         self._timers: TimerQueue[Key] = TimerQueue()
 
     def update(self, view: JobView) -> None:
-        """Watch the job's attempt while it trains."""
+        """Watch the live attempt once it trains, and stop watching attempts that are no longer live."""
         live = view.live_attempt
         for key in [(view.id, attempt.number) for attempt in view.attempts if attempt is not live]:
             self._watched.pop(key, None)

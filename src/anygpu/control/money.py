@@ -1,6 +1,4 @@
-"""Calculate what attempts cost and what a job may still spend, in micro-dollars.
-
-Pure functions.
+"""Calculate what attempts cost and what a job may still spend, in micro-dollars. Pure functions.
 
 The rules are in docs/explanation/money.md. The ledger is the recorded cost of released attempts. The cost of
 running attempts is estimated and never too low: billing is assumed from the first moment at which a machine
@@ -33,7 +31,10 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
 
 
 def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) -> Usage | None:
-    """Return the cost of machines with the attempt's name that the ledger lacks, or None without any."""
+    """Return the cost of machines with the attempt's name that is missing in the ledger.
+
+    None if no cost is missing, or if the provider has not reported when the machines started and ended.
+    """
     exact = observation.started_at_ms is not None and observation.ended_at_ms is not None
     usage = usage_of(attempt, observation, now_ms) if exact else None
     more = 0 if usage is None else usage.cost_microusd - attempt.cost_microusd

@@ -112,9 +112,9 @@ def as_past_run(kept: JobOutcome) -> PastRun:
 
 
 def _own_steps(first: AttemptView, row: ReportState) -> int | None:
-    """Return the number of steps that this job ran itself, or None if unknown.
+    """Return the number of steps that this job ran itself, or None if unknown or zero.
 
-    Steps before the checkpoint it started from do not count.
+    Steps before the checkpoint that the job started from do not count.
     """
     done = row.progress.get("step")
     if not isinstance(done, int) or isinstance(done, bool):

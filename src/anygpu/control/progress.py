@@ -74,9 +74,9 @@ def unsaved_s(view: JobView, now_ms: int) -> float:
 
 
 def checkpoint_interval_s(view: JobView) -> float:
-    """Return the longest interval between two kept checkpoints.
+    """Return the longest interval between two consecutive kept checkpoints of the same attempt.
 
-    With fewer than two checkpoints, return the configured interval.
+    Without such a pair, return the configured interval.
     """
     gaps = [
         (later.saved_at_ms - earlier.saved_at_ms) / 1000
@@ -87,9 +87,9 @@ def checkpoint_interval_s(view: JobView) -> float:
 
 
 def startup_s(view: JobView, policy: ControlPolicy) -> float:
-    """Return the longest time from launch to training among the job's attempts.
+    """Return the longest time from launch to training among the job's paid attempts.
 
-    If no attempt has trained yet, return the limit for a launch.
+    If none of them has trained yet, return the limit for a launch.
     """
     observed = [
         (attempt.training_at_ms - attempt.launching_at_ms) / 1000

@@ -38,7 +38,7 @@ class Phase(StrEnum):
 
 
 class Blame(StrEnum):
-    """The cause of a failed attempt. It decides whether the job is retried."""
+    """The cause of a failed attempt. The cause decides whether the job is retried."""
 
     USER = "user"  # an error of the script: never retried
     LAUNCH = "launch"  # the backend did not start the machine

@@ -19,7 +19,7 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlotUsage:
-    """Slot-seconds that a tenant has used. They decay with a half-life of three days."""
+    """Slot-seconds that a tenant has used. Past usage decays with a half-life of three days."""
 
     gpu_s: float = 0.0
     at_s: float = 0.0

@@ -20,7 +20,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted(Event):
-    """The job was accepted. It will reach exactly one terminal state."""
+    """The job was accepted. Every accepted job reaches exactly one terminal state."""
 
     spec: JobSpec
     person: str = ""
@@ -147,7 +147,7 @@ class MigrateRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
-    """The agent has reported how the user's process ended and how much it stored."""
+    """The agent has reported how the user's process ended and how much data the attempt stored."""
 
     attempt: int
     outcome: str  # exited | cancelled | stopped | timeout | failed_to_start | lease_lost
@@ -170,7 +170,10 @@ class AttemptLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldStarted(Event):
-    """The script failed, and its machine is held for inspection until `until_ms`. It still costs money."""
+    """The script failed, and its machine is held for inspection until `until_ms`.
+
+    A held machine still costs money.
+    """
 
     attempt: int
     until_ms: int

@@ -147,11 +147,10 @@ def _dates_to_text(value: Any) -> Any:
 
 
 def _toml_lines(text: str, data: dict[str, Any]) -> Iterator[tuple[FieldPath, int]]:
-    """Yield the line number of each key.
+    """Yield the path and line number of each key.
 
-    They are found by a second scan of the text, because tomllib does not keep them.
-
-    Only paths that exist in the data count: a line inside a multi-line text may look like a key.
+    A second scan of the text finds the line numbers, because tomllib does not keep them. Only paths that
+    exist in the data count: a line inside a multi-line text may look like a key.
     """
     table: FieldPath = ()
     counts: dict[FieldPath, int] = {}

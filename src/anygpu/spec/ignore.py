@@ -32,7 +32,7 @@ DEFAULT_SUFFIXES = (".pyc", ".pyo", ".swp", ".egg-info")
 
 @dataclass(frozen=True)
 class IgnoreFile:
-    """The rules of one ignore file. They apply to paths below `base`, which is "" or ends in /."""
+    """The rules of one ignore file. The rules apply to paths below `base`, which is "" or ends in /."""
 
     base: str
     lines: tuple[str, ...]

@@ -63,7 +63,7 @@ def _check_script(path: str) -> str:
 def _parse_trainer(name: str) -> str:
     """Parse the `trainer` field.
 
-    It is the name of a trainer such as `yolo`, or a class in a file of the working directory, such as
+    The value is the name of a trainer such as `yolo`, or a class in a file of the working directory, such as
     `./my_trainer.py:Mine`.
     """
     file, colon, kind = name.partition(":")

@@ -180,10 +180,8 @@ def from_mapping(
 ) -> JobSpec:
     """Validate a mapping and return the spec.
 
-    Raises InvalidSpec with all problems; `data` may have any shape.
-
-    `lines` has the line number of each field in the source. `renamed` has the names that the caller used for
-    fields.
+    Raises InvalidSpec with all problems; `data` may have any shape. `lines` has the line number of each field
+    in the source. `renamed` has the names that the caller used for fields.
     """
     origin = SpecOrigin(source, lines or {}, renamed or {})
     if not isinstance(data, Mapping):

@@ -64,9 +64,7 @@ class Journal(Protocol):
     async def submit(
         self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
     ) -> TransactionResult:
-        """Append the first event of a job.
-
-        Raises Conflict if the id is already used.
+        """Append the first event of a job. Raises Conflict if the id is already used.
 
         If the project already has a job with this idempotency key, return that job and append nothing.
         """
@@ -103,7 +101,7 @@ class Journal(Protocol):
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
         """Return the slot time that each tenant has used on the organisation's own machines.
 
-        It is updated when an attempt is released.
+        The slot time of an attempt is added when the attempt is released.
         """
         ...
 

@@ -64,10 +64,9 @@ class SeriesSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
-    """Bytes of a log.
+    """Bytes of a log from offset `start`.
 
-    `start` is the offset of the first byte; it is after the requested offset if the quota dropped the bytes
-    in between.
+    If the quota dropped bytes at the requested offset, `start` is the first offset after them.
     """
 
     start: int
@@ -113,7 +112,8 @@ class Reports(Protocol):
     async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
         """Return at most `max_count` points of one metric, for charts.
 
-        These are the first and the last point, and the lowest and highest of each bucket in between.
+        The result has the first and the last point, and the lowest and highest point of each bucket in
+        between.
         """
         ...
 

@@ -10,8 +10,8 @@ Item = TypeVar("Item")
 def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
     """Return the indices of at most `max_count` values, for charts.
 
-    These are the first and the last value, and the lowest and highest of each bucket in between. With a
-    `max_count` below 4 there are no buckets.
+    The result has the first and the last value, and the lowest and highest value of each bucket in between.
+    With a `max_count` below 4 there are no buckets.
     """
     count = len(values)
     if count <= max_count:

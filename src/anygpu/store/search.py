@@ -51,7 +51,7 @@ def make_term(kind: str, value: str) -> str:
 def storable_text(text: str) -> str:
     """Return the text without NUL and lone surrogates, which databases cannot store.
 
-    They are replaced by other characters, so the text matches no stored value.
+    Other characters replace them, so the text matches no stored value.
     """
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 

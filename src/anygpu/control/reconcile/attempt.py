@@ -47,9 +47,7 @@ class AttemptReconciler:
         self._jitter: dict[str, float] = {}
 
     async def reconcile(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
-        """Reconcile a job once.
-
-        Return its new view and the seconds until the next run.
+        """Reconcile a job once. Return its new view and the seconds until the next run.
 
         Events that follow from known facts are written before provider calls, so that the next attempt does
         not wait for the machine of the last one to end.

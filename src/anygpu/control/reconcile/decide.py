@@ -66,11 +66,9 @@ def events_due(
     jitter: float,
     now_ms: int = 0,
 ) -> list[Event]:
-    """Return the events that follow from the observations.
+    """Return the events that follow from the observations. Called inside the journal's transaction.
 
-    Called inside the journal's transaction.
-
-    `now_ms` is the wall clock. It is only recorded in events, with one exception: it may end a hold.
+    `now_ms`, the wall clock, is only recorded in events, with one exception: a hold ends by the wall clock.
     """
     if view.is_terminal:
         return []

@@ -1,8 +1,7 @@
-"""Decide whether an attempt is lost although its agent has not reported its end.
+"""Decide whether an attempt is lost although its agent has not reported its end. Pure functions.
 
-Pure functions.
-
-An attempt is lost if the provider reports its end, or after enough time and probes without a heartbeat.
+Typical reasons: the launch failed, the provider reports that the machine is gone, or too much time and too
+many probes have passed without a heartbeat.
 """
 
 from anygpu.backends.contract import MachineState

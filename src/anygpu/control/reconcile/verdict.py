@@ -117,9 +117,9 @@ def made_progress(view: JobView, attempt: AttemptView) -> bool:
 def retry_delay_s(view: JobView, failure: Failure, policy: ControlPolicy, jitter: float) -> float:
     """Return the delay before the next attempt in seconds.
 
-    The delay is zero if the attempt made progress. Otherwise it grows exponentially with the number of
-    consecutive attempts without progress. It is also zero after a refused launch or a preemption: that offer
-    gets a cooldown, and another offer is tried.
+    The delay is zero if the attempt made progress, and after a refused launch or a preemption, because that
+    offer gets a cooldown and another offer is tried. Otherwise the delay grows exponentially with the number
+    of consecutive attempts without progress.
     """
     if failure.blame in (Blame.LAUNCH, Blame.PREEMPTION):
         return 0.0

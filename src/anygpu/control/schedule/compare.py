@@ -145,7 +145,7 @@ def work_key(view: JobView) -> object:
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
     """Return the time available for the whole job in seconds, or None if the job has no deadline.
 
-    This is the time until the deadline plus the training that is already saved.
+    The time available is the time until the deadline plus the training time that is already saved.
     """
     by_ms = deadline_ms(view)
     return None if by_ms is None else (by_ms - now_ms) / 1000 + trained_s(view, view.newest_checkpoint)

@@ -266,8 +266,8 @@ def available_zones(
 ) -> tuple[str, ...]:
     """Return the zones in which the job can use spot now.
 
-    These are the zones with spot offers, without those that have just failed this job, plus the zone the job
-    runs in.
+    Zones with spot offers count unless they have just failed this job. The zone in which the job runs is
+    always included.
     """
     here = running_on(view)
     firm = here == ON_DEMAND

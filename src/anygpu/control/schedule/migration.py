@@ -206,7 +206,10 @@ def _step_work(read: Analysis | None) -> StepWork | None:
 
 
 def _free_candidates(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Candidate]:
-    """Return the offers that are free, can run the job, and were not used by the job before."""
+    """Return the offers that are free and can run the job.
+
+    The current offer is left out, and so are offers that the job has migrated away from.
+    """
     been = {attempt.offer.key for attempt in (*past_migrations(view), live)}
     question = Estimator(spec=view.spec, analysis=read)
     free = [
@@ -265,7 +268,10 @@ def _promising(
 
 
 def _preference_gain(view: JobView, live: AttemptView, offer: Offer) -> int:
-    """Return how many positions earlier the offer's backend is in the job's list of preferred backends."""
+    """Return how many positions earlier the offer's backend is in the job's list of preferred backends.
+
+    Negative if it is later than the current backend.
+    """
     order = [*view.spec.placement.fallbacks]
     rank = {name: at for at, name in enumerate(order)}
     return rank.get(live.offer.backend, len(order)) - rank.get(offer.backend, len(order))
@@ -397,9 +403,7 @@ class MigrationChecker:
         self._policy = policy
 
     async def run(self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Compare the machine of each running job with other offers.
-
-        Return the jobs that changed.
+        """Compare the machine of each running job with other offers. Return the jobs that changed.
 
         An offer that one job migrates to is not free for the other jobs.
         """

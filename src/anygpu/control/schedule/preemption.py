@@ -79,7 +79,7 @@ class Preemptions:
 
 
 def choose_preemptions(waiting_jobs: WaitingJobs, now: PoolState) -> Preemptions:
-    """Choose preemptions on each machine in turn.
+    """Choose preemptions on each full machine in turn.
 
     A job that gets slots on one machine is not considered on the next.
     """

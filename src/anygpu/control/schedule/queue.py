@@ -1,6 +1,4 @@
-"""Order waiting jobs, and count how much of the shared machines each project uses.
-
-Pure functions.
+"""Order waiting jobs, and count how much of the shared machines each project uses. Pure functions.
 
 docs/explanation/queue.md explains quotas, shares and priorities.
 """

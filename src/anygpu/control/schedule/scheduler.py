@@ -62,9 +62,9 @@ class Scheduler:
         self._preempt_again_at = float("inf")
 
     def next_at(self) -> float:
-        """Return when a waiting job may get an offer although nothing else changes.
+        """Return the next time at which a waiting job may get an offer even if no job changes.
 
-        That is when a cooldown or a minimum run time ends.
+        At that time a cooldown ends, or the minimum run time of a running job.
         """
         return min(self._offers.next_at(), self._preempt_again_at)
 

@@ -46,7 +46,10 @@ class UploadSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCheckpoint:
-    """A checkpoint whose chunks are all stored. It is published once its event is in the journal."""
+    """A checkpoint whose chunks are all stored.
+
+    The checkpoint is published once its event is in the journal.
+    """
 
     id: str
     attempt: int
@@ -107,7 +110,8 @@ class ChunkVerifier:
     async def missing_chunks(self, owner: UploadOwner, manifest: Manifest, *, oldest_ms: int) -> list[Chunk]:
         """Return the chunks that the agent has to upload.
 
-        These are not stored, have the wrong size, or are older than `oldest_ms` and may soon be swept.
+        A chunk has to be uploaded if it is not stored, has the wrong size, or is older than `oldest_ms` and
+        may soon be swept.
         """
         chunks = list(manifest.chunks().values())
         stored = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))

@@ -25,9 +25,7 @@ class AtomicFile:
     """The temporary file of one put.
 
     `publish` renames the file to its final name. Without `publish`, the file is deleted at the end of the
-    `with` block.
-
-    The methods block: call them in a thread.
+    `with` block. The methods block: call them in a thread.
     """
 
     def __init__(self, directory: Path, key: str) -> None:
@@ -106,9 +104,8 @@ def _fsync_directories(directory: Path, *, up_to: Path) -> None:
 class LocalBlobs(ObstoreReader):
     """Blobs as files in a directory.
 
-    A put becomes visible only when it is durable. The server itself signs and serves the URLs.
-
-    obstore's own local put does not sync to disk, but an acknowledged put must survive a power failure.
+    A put becomes visible only when it is durable. The server itself signs and serves the URLs. obstore's own
+    local put does not sync to disk, but an acknowledged put must survive a power failure.
     """
 
     def __init__(

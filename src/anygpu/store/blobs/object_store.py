@@ -20,9 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class ThreadRunner:
-    """Runs blocking calls in threads.
-
-    Each store has its own threads, so a slow bucket blocks nothing else.
+    """Runs blocking calls in threads. Each store has its own threads, so a slow bucket blocks nothing else.
 
     obstore has an asynchronous API, but a process that exits within milliseconds of such a call may abort,
     because obstore's threads outlive the interpreter. Blocking calls in our own threads do not have this
@@ -44,7 +42,7 @@ async def one_piece(data: bytes) -> AsyncIterator[bytes]:
 async def rechunk(pieces: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
     """Join pieces so that each has at least `size` bytes, except the last.
 
-    This gives fewer and larger writes.
+    Fewer and larger pieces mean fewer and larger writes.
     """
     held: list[bytes] = []
     held_size = 0

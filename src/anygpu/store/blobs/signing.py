@@ -25,9 +25,7 @@ class UrlGrant:
 def sign_url(
     base_url: str, method: Method, key: str, expires_at: float, secret: bytes, *, max_size: int | None = None
 ) -> str:
-    """Return `{base}/blobs/{key}?method=PUT&expires=…&sig=…`.
-
-    `expires_at` is in unix seconds.
+    """Return `{base}/blobs/{key}?method=PUT&expires=…&sig=…`. `expires_at` is in unix seconds.
 
     The signature does not cover the host. With an empty `base_url` the URL is relative, and the server that
     returns the URL adds its own address.

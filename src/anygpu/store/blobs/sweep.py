@@ -60,10 +60,9 @@ async def sweep_blobs(
 ) -> BlobSweepResult:
     """Delete blobs that are not referenced and older than `older_than_ms`.
 
-    `now_ms` is the time by the store's clock.
-
-    `referenced` holds the keys of manifests, working directories (`Uploads.key`) and plans that kept jobs
-    need. Blobs of kinds that this function does not know are never deleted.
+    `now_ms` is the time by the store's clock. `referenced` holds the keys of manifests, working directories
+    (`Uploads.key`) and plans that kept jobs need. Blobs of kinds that this function does not know are never
+    deleted.
     """
     before_ms = now_ms - older_than_ms
     folder = ROOT if organisation is None else organisation_folder(organisation)

@@ -36,9 +36,8 @@ def _update_all(piece: bytes, hashes: tuple[Hasher, ...]) -> None:
 async def verify_stream(stream: AsyncIterator[bytes], *, sha256: str, limit: int) -> AsyncIterator[bytes]:
     """Yield the pieces of a stream unchanged, while checking size and sha256.
 
-    Raises TooLarge or BlobCorrupt before the end of the stream if they are wrong.
-
-    `Blobs.put` stores nothing if its stream raises.
+    Raises TooLarge or BlobCorrupt before the end of the stream if they are wrong. `Blobs.put` stores nothing
+    if its stream raises.
     """
     size, digest = 0, hashlib.sha256()
     async for piece in stream:

@@ -50,7 +50,7 @@ class InlineDatabase:
 def _new_database() -> sqlite3.Connection:
     """Return a new database with all tables.
 
-    It is copied from a template, because simulations need thousands.
+    A copy of a template is fast; simulations need thousands of databases.
     """
     driver = _connect()
     _template().backup(driver)

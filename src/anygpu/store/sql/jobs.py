@@ -39,7 +39,6 @@ class ViewCache:
     """A cache of decoded views by job.
 
     A committed position belongs to one event, so a cached view is current if its position is that of the row.
-
     Put only committed views here, because a rollback frees the positions of its events.
     """
 
@@ -51,7 +50,7 @@ class ViewCache:
         return view if view is not None and view.position == position else None
 
     def newest(self, job_id: str) -> JobView | None:
-        """Return the newest cached view, or None. It is the current view if no other process writes."""
+        """Return the newest cached view, or None. The view is current if no other process writes."""
         return self._views.get(job_id)
 
     def put(self, view: JobView) -> None:

@@ -183,7 +183,7 @@ def _check_guard(connection: Connection, guard: Guard | None) -> None:
 def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
     """Add the slot time of released attempts.
 
-    This runs in the transaction of the release, so that each attempt is counted once.
+    The same transaction records the release, so each attempt is counted once.
     """
     for each in recorded:
         used_s = used_slot_s(view, each.event.attempt) if isinstance(each.event, AttemptReleased) else 0.0

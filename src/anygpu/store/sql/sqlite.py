@@ -49,7 +49,7 @@ class _Task:
     def _notify(self, then: Callable[[Any], None]) -> None:
         """Call `then` with the result.
 
-        Its errors are reported and do not affect other tasks of the same commit.
+        An error in `then` is reported and does not affect other tasks of the same commit.
         """
         try:
             then(self.result)
@@ -187,9 +187,7 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 
 
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Commit all tasks in one transaction.
-
-    A task that fails does not affect the others.
+    """Commit all tasks in one transaction. A task that fails does not affect the others.
 
     If the commit itself fails, the tasks are committed one by one: on a full disk some may still succeed.
     """
@@ -202,9 +200,7 @@ def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
 
 
 def _commit_together(connection: Connection, tasks: Sequence[_Task], *, savepoints: bool) -> bool:
-    """Commit all tasks in one transaction.
-
-    Return False if that was not possible.
+    """Commit all tasks in one transaction. Return False if that was not possible.
 
     With `savepoints`, a failed task is rolled back alone. Savepoints are rarely needed, because a task that
     fails has usually written nothing.
