@@ -1,1 +1,1 @@
-"""Adapters to places that run attempts: the contract, and one file or folder per backend."""
+"""Adapters to the systems that run attempts: the common interface, and one file or folder per backend."""

@@ -15,9 +15,9 @@ class MachineState(StrEnum):
 
     PENDING = "pending"
     RUNNING = "running"
-    EXITED = "exited"  # it still exists and may be billed, but will not run again
+    EXITED = "exited"  # the machine still exists and may be billed, but will not run again
     GONE = "gone"  # the provider confirms that nothing is left
-    ABSENT = "absent"  # the provider does not list it; it may appear later where lists lag
+    ABSENT = "absent"  # not in the provider's list; a new machine may appear there later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class BilledInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The result of one probe of an attempt."""
+    """What a backend found out about an attempt in one probe."""
 
     state: MachineState
     detail: str = ""
@@ -58,7 +58,7 @@ class LaunchRequest:
 
 
 class Backend(Protocol):
-    """A place that can run attempts. Every method accepts a handle that holds only the name."""
+    """An adapter to a system that can run attempts. Every method must accept a handle with only the name set."""
 
     name: str
     probe_every_s: float  # interval between probes of a healthy attempt; 0: probing is free
@@ -66,71 +66,74 @@ class Backend(Protocol):
     async def offers(self, need: Resources) -> Sequence[Offer]: ...
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
-        """Start an attempt. Idempotent by name. An error other than LaunchError leaves the outcome unknown."""
+        """Start an attempt. Launching the same name again starts nothing new.
+
+        After an error other than LaunchError, the attempt may have been started or not.
+        """
         ...
 
     async def probe(self, handle: Handle) -> Observation: ...
 
     async def terminate(self, handle: Handle) -> None:
-        """End the machine and everything on it. Idempotent; `probe` confirms the end."""
+        """End the machine and everything on it. May be repeated; a later `probe` confirms the end."""
         ...
 
 
 @runtime_checkable
 class SupportsInventory(Protocol):
-    """Lists the attempts that exist, so that the sweeper can end orphans."""
+    """A backend that can list its existing attempts, so that the sweeper can end orphans."""
 
     async def inventory(self) -> Sequence[Handle]: ...
 
 
 @runtime_checkable
 class SupportsDelivery(Protocol):
-    """Sends the reports that a dead agent left in its spool."""
+    """A backend that can send the reports that a dead agent left in its spool."""
 
     async def deliver(self, handle: Handle) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountStatus:
-    """Whether a backend's credentials work, and what they allow."""
+    """Whether a backend's credentials work, and the balance and quota of the account."""
 
     valid: bool
-    message: str = ""  # why the credentials fail and what to do; or whose they are
+    message: str = ""  # why the credentials fail and what to do; else their owner
     balance_microusd: int | None = None
     quota: str = ""
 
 
 @runtime_checkable
 class SupportsAccountCheck(Protocol):
-    """Checks its credentials with the provider."""
+    """A backend that can check its credentials with the provider."""
 
     async def check(self) -> AccountStatus: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A resource without a machine that may be billed: an address, a disk, a key."""
+    """A resource that is left without a machine and may be billed: an address, a disk, a key."""
 
     kind: str  # address | disk | key | group
     id: str
-    name: str  # the attempt it was created for; empty: unknown
+    name: str  # the attempt for which it was created; empty: unknown
     region: str = ""
 
 
 @runtime_checkable
 class SupportsLeftovers(Protocol):
-    """Lists and removes leftover resources. Lists only those that carry our name."""
+    """A backend that can list and remove leftover resources. It lists only those that anygpu created."""
 
     async def leftovers(self) -> Sequence[Leftover]: ...
 
     async def remove(self, leftover: Leftover) -> None:
-        """Idempotent."""
+        """Remove the resource. Succeeds if it no longer exists."""
         ...
 
 
 @runtime_checkable
 class SupportsMetering(Protocol):
-    """Reads the cost of an attempt from the provider; None while it is not known there."""
+    """A backend that can read the cost of an attempt from the provider; None while it is not known yet."""
 
     async def metered_microusd(self, handle: Handle) -> int | None: ...
 
@@ -148,6 +151,6 @@ class ShellLogin:
 
 @runtime_checkable
 class SupportsShell(Protocol):
-    """Gives people SSH access to the machine of an attempt."""
+    """A backend that can give people SSH access to the machine of an attempt."""
 
     async def shell(self, handle: Handle) -> ShellLogin: ...

@@ -1,4 +1,4 @@
-"""Keep the configured backends open: built-in ones, those of the settings file, and profiles of organisations."""
+"""Open and close the configured backends: built-in, from the settings file, and from profiles of organisations."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ ReportFailure = Callable[[str, Exception], None]
 
 
 class BackendSource(StrEnum):
-    """The place that configures a backend."""
+    """Where a backend is configured."""
 
     BUILT_IN = "built-in"
     SETTINGS = "settings"
@@ -39,7 +39,7 @@ class SettingsBackend:
 
 @dataclass(slots=True, kw_only=True)
 class BackendEntry:
-    """One configured backend and its current state. A changed configuration makes a new entry."""
+    """One configured backend and its current state. A changed configuration creates a new entry."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ class BackendEntry:
     credential_names: tuple[str, ...] = ()
     profile: Profile | None = None
     backend: Backend
-    reason: str = ""  # why it is not available
+    reason: str = ""  # why the backend is not available
     opening: asyncio.Task[None] | None = None
     predecessor_closing: asyncio.Task[None] | None = None  # the old backend closes before this one opens
 
@@ -59,7 +59,7 @@ class BackendEntry:
 
 
 class UnavailableBackend:
-    """Placeholder for a backend that is not open. Every call raises the reason.
+    """Placeholder for a backend that is not open. Every method raises an error with the reason.
 
     The error is not a LaunchError, because a machine that was launched earlier may still run.
     """
@@ -87,9 +87,10 @@ class UnavailableBackend:
 
 
 class BackendManager(Mapping[str, Backend]):
-    """Opens and closes backends as profiles are added, changed and removed, by this server or another.
+    """The open backends by name. Follows changes of profiles, by this server or another.
 
-    Backends open in background tasks. `UnavailableBackend` takes their place until then, and after a failure.
+    Backends open in background tasks. Until a backend is open, or if opening fails, the mapping contains an
+    `UnavailableBackend`.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class BackendManager(Mapping[str, Backend]):
         return len(self._entries)
 
     def visible(self, name: str, organisation: str) -> bool:
-        """Return whether jobs of this organisation may use the backend."""
+        """Return whether jobs of `organisation` may use the backend."""
         entry = self._entries.get(name)
         return entry is not None and entry.organisation in (ALL_ORGANISATIONS, organisation)
 
@@ -135,7 +136,7 @@ class BackendManager(Mapping[str, Backend]):
         return [each for name, each in sorted(self._entries.items()) if self.visible(name, organisation)]
 
     async def follow(self, every_s: float) -> None:
-        """Refresh periodically until cancelled."""
+        """Refresh every `every_s` seconds until cancelled. Errors are reported and retried."""
         while True:
             await asyncio.sleep(every_s)
             try:
@@ -144,12 +145,12 @@ class BackendManager(Mapping[str, Backend]):
                 self._report("backend profiles could not be read; will retry", error)
 
     async def refresh(self) -> None:
-        """Read the profiles, open what changed in the background, and retry what failed."""
+        """Read the profiles. Start to open new and changed backends and those that failed; close removed ones."""
         async with self._refresh_lock:
             self._apply_profiles({profile.name: profile for profile in await self._profiles.all()})
 
     async def wait_opened(self, entry: BackendEntry) -> None:
-        """Wait until the backend is open or has failed to open."""
+        """Wait until the backend has opened or failed to open."""
         if entry.opening is not None:
             await asyncio.wait([entry.opening])
 

@@ -18,7 +18,7 @@ _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedOptions:
-    """Validated options, and the form in which they are stored: credentials apart, defaults left out."""
+    """Validated options, and the form in which they are stored: credentials separate, defaults left out."""
 
     options: BaseModel
     stored: Json
@@ -33,7 +33,7 @@ def parse_options(
     source: str = "body",
     place: str = "options",
 ) -> ParsedOptions:
-    """Validate options and credentials. Strings are converted to the field's type, as a command line needs it."""
+    """Validate options and credentials. Strings are converted to the type of the field, for the command line."""
     wrong = [
         *_option_problems(model, options, place, source),
         *_credential_problems(model, credentials, source),
@@ -50,7 +50,7 @@ def parse_options(
 
 
 def credential_fields(model: type[BaseModel]) -> list[str]:
-    """Return the names of the fields that are credentials."""
+    """Return the names of the model's fields that are credentials."""
     return [name for name, info in model.model_fields.items() if _is_secret(info)]
 
 
@@ -61,7 +61,7 @@ def configured_credentials(options: BaseModel) -> list[str]:
 
 
 def describe_options(model: type[BaseModel]) -> list[Json]:
-    """Describe every option, for documentation and forms."""
+    """Return a description of every option, for documentation and forms."""
     return [
         {
             "name": name,
@@ -133,7 +133,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _union_members(annotation: Any) -> Iterator[Any]:
-    """Yield the annotation itself and the members of its unions."""
+    """Yield the annotation itself and, recursively, the members of its unions."""
     origin = get_origin(annotation)
     yield origin if origin in (tuple, list, dict) else annotation
     if origin not in (tuple, list, dict):

@@ -29,7 +29,7 @@ _BUILT_IN = {"ssh": "anygpu.backends.ssh.backend"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendContext:
-    """The server's side of every backend: secret, addresses, callbacks."""
+    """What the server gives to every backend: secret, addresses, callbacks."""
 
     secret: bytes  # the SSH keys of attempts are derived from it
     agent_target: tuple[str, int]  # host and port of the agent listener, as this process reaches it
@@ -39,14 +39,18 @@ class BackendContext:
 
 
 class OpenBackend(Protocol):
-    """Opens a backend. Problems that can be repaired later are reported by the backend's own methods."""
+    """A function that opens a backend.
+
+    A problem that may go away, such as wrong credentials, is not raised here. The backend's methods report it
+    instead.
+    """
 
     async def __call__(self, name: str, options: Any, context: BackendContext) -> Backend: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendFactory:
-    """A kind of backend: its options, and the function that opens one."""
+    """A kind of backend: its options, and the function that opens a backend of this kind."""
 
     name: str
     options: type[BaseModel]
@@ -56,7 +60,7 @@ class BackendFactory:
 
 
 def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendFactory:
-    """Return the kind of this name. Raises InvalidSpec if it does not exist, KindUnusable if its import fails."""
+    """Return the kind of backend with this name. Raise InvalidSpec if unknown, KindUnusable if its import fails."""
     load = _module_loaders().get(name)
     kind = _load_kind(name, load) if load is not None else None
     if kind is None:
@@ -67,7 +71,7 @@ def find_kind(name: str, *, place: str = "kind", source: str = "body") -> Backen
 
 
 def usable_kinds() -> Iterator[BackendFactory]:
-    """Yield every kind that can be imported, sorted by name."""
+    """Yield every kind of backend that can be imported, sorted by name."""
     for name, load in sorted(_module_loaders().items()):
         try:
             kind = _load_kind(name, load)
@@ -78,7 +82,7 @@ def usable_kinds() -> Iterator[BackendFactory]:
 
 
 def _module_loaders() -> dict[str, Callable[[], Any]]:
-    """Map each kind to a function that imports its module. Built-in kinds take precedence over plug-ins."""
+    """Return a function for each kind that imports its module. Built-in kinds take precedence over plug-ins."""
     from importlib.metadata import entry_points  # not needed by a server without profiles
     from pkgutil import iter_modules
 
@@ -95,7 +99,7 @@ def _import_later(path: str) -> Callable[[], Any]:
 
 
 def _load_kind(name: str, load: Callable[[], Any]) -> BackendFactory | None:
-    """Import a module and read its kind; None if the module does not define one."""
+    """Import the module of a kind and build its factory; None if the module does not define a kind."""
     try:
         module = load()
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Authentication: tokens, browser sessions and login links, and the roles they carry.
+"""Authentication: tokens, browser sessions and login links, with their roles.
 
-All three are stored in the same way: the hash of a secret with an owner, a role and an expiry. The stored role begins
-with the purpose (`session:member`), so that a secret for one purpose is not accepted for another.
+All three are stored in the same way: the hash of a secret with an owner, a role and an expiry. The stored
+role begins with the purpose (`session:member`), so that a secret for one purpose is not accepted for another.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from anygpu.errors import Forbidden, NotFound, Unauthorized
 from anygpu.store.scope import Scope
 from anygpu.store.sql.tokens import Token
 
-CACHE_S = 5.0  # a token revoked by another server process works this long at most
+CACHE_S = 5.0  # a token that another server process revoked works this long at most
 MAX_CACHED = 10_000
 LOGIN_LINK_S = 60.0
 SESSION_S = 7 * 86400.0
 
 
 class Role(StrEnum):
-    """Permissions of a token. Each role includes the roles after it."""
+    """The permissions of a token. Each role includes the roles below it."""
 
     OPERATOR = "operator"  # the server: tokens of every organisation, retention, metrics
     ADMIN = "admin"  # the organisation's tokens
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 
 class TokenPurpose(StrEnum):
-    """The one purpose for which a secret is accepted."""
+    """The purpose of a secret. A secret is accepted for no other purpose."""
 
     API = "api"
     LINK = "link"
@@ -47,7 +47,7 @@ class TokenPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The authenticated owner of a request."""
+    """Who sent a request, after authentication: scope and role."""
 
     scope: Scope
     role: Role
@@ -60,7 +60,7 @@ class Caller:
 
 
 class TokenStore(Protocol):
-    """Stores tokens by their hash."""
+    """A store of tokens, by the hash of their secret."""
 
     async def make(
         self,
@@ -78,12 +78,12 @@ class TokenStore(Protocol):
     async def list(self, scope: Scope) -> Sequence[Token]: ...
 
     async def revoke(self, scope: Scope, token_id: str) -> None:
-        """Remove a token. NotFound when it is already gone, so that of two concurrent calls one fails."""
+        """Remove a token. Raise NotFound if it does not exist, so that one of two concurrent calls fails."""
         ...
 
 
 class Authenticator:
-    """Issues tokens, sessions and login codes, and authenticates them."""
+    """Creates and verifies tokens, browser sessions and login codes."""
 
     def __init__(self, store: TokenStore, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -105,18 +105,18 @@ class Authenticator:
         life_s: float | None = None,
         token: str | None = None,
     ) -> tuple[Token, str]:
-        """Create a token. Its secret is returned this once; the store has only the hash."""
+        """Create a token, and return it with its secret. The secret is shown only here: the store has its hash."""
         return await self._issue_token(scope, role, TokenPurpose.API, label, life_s, token)
 
     async def create_login_code(self, caller: Caller) -> str:
-        """Create a code that starts one browser session, once, within a minute."""
+        """Return a code that starts a browser session. The code works once, within a minute."""
         _, code = await self._issue_token(
             caller.scope, caller.role, TokenPurpose.LINK, "login link", LOGIN_LINK_S
         )
         return code
 
     async def redeem_login_code(self, code: str) -> str:
-        """Exchange a login code for a browser session. A code works once."""
+        """Exchange a login code for the secret of a new browser session. A code works once."""
         link = await self._require_token(code, TokenPurpose.LINK)
         try:
             await self.revoke_token(link.scope, link.id)
@@ -128,7 +128,7 @@ class Authenticator:
         return session
 
     async def list_tokens(self, scope: Scope) -> list[Token]:
-        """Valid tokens and browser sessions of the scope's project."""
+        """Return the valid tokens and browser sessions of the scope's project."""
         stored = await self._store.list(scope)
         return [
             each

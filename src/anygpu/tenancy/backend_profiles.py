@@ -1,4 +1,4 @@
-"""Configure the backends of an organisation: permissions, names in use, and jobs that still run there."""
+"""Configure the backends of an organisation. Checks permissions, names in use, and jobs that still run there."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ from anygpu.tenancy.auth import Caller, Role
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
-# The address the server calls, and credentials on the server's disk.
+# These options set the address that the server calls, or name credentials on the server's disk.
 OPERATOR_OPTIONS = ("endpoint", "identity", "profile")
 OPEN_TIMEOUT_S = 5.0
 CHECK_TIMEOUT_S = 20.0  # shorter than the timeout of clients
@@ -34,7 +34,7 @@ Rotate = Callable[[bool], Awaitable[RotationResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRequest:
-    """A requested profile. In a change, a credential of None is removed and one left out is kept."""
+    """A profile to add or change. In a change, a credential of None is removed and one left out is kept."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class ProfileRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCheck:
-    """Result of checking a backend: its account and its offers."""
+    """The result of checking a backend: its account and its offers."""
 
     account: AccountStatus
     offers: Sequence[Offer] = ()
@@ -81,7 +81,7 @@ class BackendProfiles:
         return self._backends.entries(caller.scope.organisation)
 
     async def add(self, caller: Caller, request: ProfileRequest) -> BackendEntry:
-        """Store a profile and open its backend. The entry tells whether it is open yet."""
+        """Store a profile and open its backend. The returned entry shows whether the backend is open yet."""
         caller.require(Role.ADMIN)
         self._require_name(request.name)
         kind = await asyncio.to_thread(registry.find_kind, request.kind)
@@ -104,7 +104,10 @@ class BackendProfiles:
         return await self._wait_until_open(request.name)
 
     async def remove(self, caller: Caller, name: str, *, force: bool = False) -> Sequence[JobView]:
-        """Remove a backend. Return the jobs that still have machines there; without `force` they prevent it."""
+        """Remove a backend, and return the jobs that still have machines there.
+
+        Without `force`, such jobs prevent the removal: raise Conflict.
+        """
         caller.require(Role.ADMIN)
         entry = self._require_entry(caller, name)
         if entry.source is not BackendSource.PROFILE:
@@ -145,7 +148,7 @@ class BackendProfiles:
         return BackendCheck(account=account, offers=offers)
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
-        """Encrypt every credential and secret of this server again."""
+        """Encrypt every credential and secret of this server again; with `new_key`, under a new key."""
         caller.require(Role.OPERATOR)
         return await self._rotate(new_key)
 
@@ -166,7 +169,10 @@ class BackendProfiles:
             raise InvalidSpec([Problem("name", name, f"{name!r} is reserved", "choose another name", "body")])
 
     async def _existing_profile(self, caller: Caller, request: ProfileRequest) -> Profile | None:
-        """The profile to change, if any. Conflict when the name belongs to a built-in or settings backend."""
+        """Return the profile to change; None for a new one.
+
+        Raise Conflict if the name belongs to a built-in backend or to one in the settings file.
+        """
         entry = self._backends.entry(request.name)
         if entry is not None and entry.source is not BackendSource.PROFILE:
             raise Conflict(
@@ -191,7 +197,7 @@ class BackendProfiles:
     async def _require_same_machines(
         self, caller: Caller, request: ProfileRequest, existing: Profile | None
     ) -> None:
-        """Refuse a profile that could not manage the machines which still run under its name."""
+        """Raise Conflict if jobs still use a backend of this name that the new profile could not manage."""
         left = await self._jobs_on(request.name)
         own = existing is not None or all(view.organisation == caller.scope.organisation for view in left)
         if left and (not own or (existing is not None and existing.kind != request.kind)):
@@ -222,7 +228,11 @@ REMOVAL_HINTS = {
 def _require_permission(
     caller: Caller, kind: BackendFactory, given: ParsedOptions, existing: Profile | None
 ) -> None:
-    """Refuse the server's own credentials and a chosen endpoint to everyone but the operator."""
+    """Raise Forbidden if the profile needs the operator's role and the caller does not have it.
+
+    Only the operator may use the server's own credentials or change an option in OPERATOR_OPTIONS, such as
+    the endpoint.
+    """
     if caller.role.includes(Role.OPERATOR):
         return
     if kind.ambient(given.options):
@@ -240,7 +250,7 @@ def _require_permission(
 
 
 async def _list_offers(backend: Backend) -> Sequence[Offer]:
-    """All offers. Some backends list GPU offers only when a GPU is requested."""
+    """Return all offers of a backend. Some backends list GPU offers only when a GPU is requested."""
     needs = Resources(), Resources(gpu=Gpu())
     return [*{offer.key: offer for need in needs for offer in await backend.offers(need)}.values()]
 

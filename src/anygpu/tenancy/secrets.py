@@ -1,4 +1,4 @@
-"""Resolve the secrets that a job refers to when its attempt is claimed."""
+"""Resolve the secrets that a job refers to. This happens when its attempt is claimed."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,12 +8,12 @@ from anygpu.store.scope import Scope
 
 class SecretStore(Protocol):
     async def get(self, scope: Scope, name: str) -> str:
-        """The value of a secret. SecretMissing when it does not exist."""
+        """Return the value of a secret. Raise SecretMissing if it does not exist."""
         ...
 
 
 class JobSecrets:
-    """Resolves secrets of a job's own project to environment variables."""
+    """Resolves the secrets of a job, within its own project, to environment variables."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store

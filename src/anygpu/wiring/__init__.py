@@ -1,1 +1,1 @@
-"""Build the running server from its settings. The only package that assembles all others."""
+"""Build the running server from its settings. The only package that imports all others."""

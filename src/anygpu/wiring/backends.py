@@ -21,7 +21,7 @@ from anygpu.settings import InvalidSettings, Settings
 from anygpu.store.vault.profiles import Profiles
 
 GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
-PREWARM_DELAY_S = 0.5  # the server becomes ready first
+PREWARM_DELAY_S = 0.5  # prewarming must not delay the start of the server
 REFRESH_EVERY_S = 10.0  # finds profiles that other servers changed
 NO_JOB = ""  # wakes the control loop without naming a job
 _NOT_OPTIONS = ("kind", "organisation")
@@ -75,7 +75,7 @@ def _local_backend(settings: Settings, wake: WakeSignal, stack: AsyncExitStack) 
 
 
 def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) -> SettingsBackend:
-    """Parse a backend of the settings file. There, credentials are written among the options."""
+    """Parse a backend in the settings file, where credentials are among the options."""
     place = f"backends.{name}"
     try:
         if name == "local":
@@ -95,14 +95,14 @@ def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) ->
 
 
 def _agent_target(agent_url: str) -> tuple[str, int]:
-    """Return host and port of the agent listener, as this machine reaches it. SSH tunnels end there."""
+    """Return host and port at which this machine reaches the agent listener. SSH tunnels lead to it."""
     parts = urlsplit(agent_url)
     host = parts.hostname or "127.0.0.1"
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), parts.port or 80  # noqa: S104 - not to listen
 
 
 def _wake_job(wake: WakeSignal, attempt_name: str) -> None:
-    """Wake the job of an attempt name (anygpu-<32 hex digits>-<number>). Ignores other names."""
+    """Wake the control loop for the job of an attempt (anygpu-<32 hex digits>-<number>). Ignores other names."""
     parts = attempt_name.split("-")
     if len(parts) == 3 and len(parts[1]) == 32:
         wake.set(uuid_prefix(parts[1]))

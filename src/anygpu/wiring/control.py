@@ -24,7 +24,7 @@ from anygpu.wiring.stores import Stores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """Clock, randomness and wake-ups of this process."""
+    """The clock, source of randomness and wake-up channel of this process."""
 
     clock: SystemClock
     randomness: SystemRandomness
@@ -88,7 +88,10 @@ def build_market(settings: Settings) -> CatalogCandidates:
 
 
 def terms_by_backend(policy: CatalogPolicy, backends: BackendManager) -> TermsOf:
-    """Return credits and egress price by backend. A backend's kind is the name of its cloud."""
+    """Return a function that gives the credits and egress price of a backend.
+
+    The kind of a backend is the name of its cloud in the catalog.
+    """
 
     def terms_of(backend: str) -> BackendTerms:
         entry = backends.entry(backend)

@@ -1,4 +1,4 @@
-"""Assemble and run a whole server: stores, backends, control loop, listeners."""
+"""Assemble and run a complete server: stores, backends, control loop, listeners."""
 
 import asyncio
 import getpass
@@ -61,7 +61,7 @@ ORGANISATION, PROJECT = "local", "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerKeys:
-    """The server's secrets, each derived from one key file for one purpose."""
+    """The server's secrets, one for each purpose, all derived from one key file."""
 
     blobs: bytes
     tickets: bytes
@@ -88,7 +88,7 @@ class ServerParts:
 
 @asynccontextmanager
 async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
-    """Run a whole server. Yields its address; on exit, everything is released in reverse order."""
+    """Run a complete server and yield its address. On exit, everything is released in reverse order."""
     state.prepare_directory(settings.state)
     async with AsyncExitStack() as stack:
         if settings.embedded:
@@ -208,7 +208,7 @@ def _hub(settings: Settings) -> Hub:
 
 
 def _poll_s(settings: Settings) -> float | None:
-    """Return the interval for polling changes of other servers; None if there are none."""
+    """Return the interval at which to poll for changes of other servers, in seconds; None if there are none."""
     return None if settings.embedded else settings.control.poll_events_s
 
 

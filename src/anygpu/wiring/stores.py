@@ -83,7 +83,7 @@ def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitab
 
 
 def _blob_options(settings: Settings) -> dict[str, Any]:
-    """Parse blob options: `endpoint=http://…` is for the store, `client.allow_http=true` for its HTTP client."""
+    """Parse blob options: `endpoint=http://…` is for the blob store, `client.allow_http=true` for its HTTP client."""
     options: dict[str, Any] = {}
     for text in settings.store.blob_options:
         name, _, value = text.partition("=")

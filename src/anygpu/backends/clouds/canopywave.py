@@ -121,7 +121,7 @@ class CanopyWaveProvider:
         return CloudMachine(id=made_id, name=order.name, power=PowerState.STARTING, region=order.offer.region)
 
     def native_request(self, order: MachineOrder, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
-        """Return the exact launch request, except for the password."""
+        """Return the exact launch request that `create` sends, except for the password."""
         ubuntu = "GPU-Ubuntu.22.04" if order.offer.gpu_count else "CPU-Ubuntu.22.04"
         return {
             "region": order.offer.region,
@@ -190,7 +190,7 @@ class CanopyWaveProvider:
         await self._http.close()
 
     async def project(self) -> str:
-        """Return the configured project, or the only one of the key."""
+        """Return the configured project, or else the only project of the API key. Raise if there are several."""
         if not self._project:
             projects = await self._list("/projects")
             if len(projects) != 1:
@@ -206,7 +206,7 @@ class CanopyWaveProvider:
         return [self._machine(one) for one in listed if (one.get("name") or "").startswith(NAME_PREFIX)]
 
     def _without_address(self, machines: Sequence[CloudMachine]) -> Iterable[CloudMachine]:
-        """Return the machines to assign an address to, one per name: duplicates will be destroyed."""
+        """Return the running machines that need an address now: at most one per name, as duplicates are destroyed."""
         alive = [m for m in machines if m.power is PowerState.RUNNING and m.id not in self._ending]
         first = {
             m.name: m for m in sorted(alive, key=lambda m: (not m.address, m.started_at_ms or 0, m.id))[::-1]
@@ -217,7 +217,10 @@ class CanopyWaveProvider:
         ]
 
     async def _with_address(self, machine: CloudMachine) -> CloudMachine:
-        """Return the machine with a public address. Failures are retried by the next listing."""
+        """Return the machine with a public address, or, if assigning one fails, with the reason in `detail`.
+
+        The next listing tries again.
+        """
         try:
             return replace(machine, address=await self._assign_address(machine))
         except FAILURES as error:
@@ -239,7 +242,10 @@ class CanopyWaveProvider:
         return str(address["ip"])
 
     def _find_unclaimed(self, name: str, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-        """Find the address of an allocation that got no answer. With `own_project`, any address without a machine."""
+        """Return the address that an allocation without an answer created for `name`, or None.
+
+        With the option `own_project`, any address without a machine will do.
+        """
         taken = {address["id"] for address in self._allocated.values()}
         before, own = self._addresses_before.get(name), self._options.own_project
         free = (a for a in addresses if not a["server"] and a["id"] not in taken)
@@ -263,7 +269,7 @@ class CanopyWaveProvider:
         self._allocated.pop(machine.name, None)
 
     async def _release(self, address_id: str, where: dict[str, str]) -> None:
-        """Release an address: in one step if possible, because after disassociation it carries no name."""
+        """Release an address: in one step if possible, because a disassociated address no longer shows its machine."""
         try:
             await self._http.delete(f"/api/v1/ips/{address_id}", **where)
         except FAILURES:
@@ -310,7 +316,7 @@ class CanopyWaveProvider:
 
 
 def public_address(one: dict[str, Any]) -> str:
-    """Return the public address. Lists use `publicIp`; OpenStack and older answers use other fields."""
+    """Return the public address of a listed machine, or "". Lists use `publicIp`; older answers use other fields."""
     direct = next((one[field] for field in ADDRESS_FIELDS if one.get(field)), "")
     if direct:
         return str(direct)

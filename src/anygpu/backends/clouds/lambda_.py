@@ -33,7 +33,7 @@ MICROUSD_PER_CENT = 10_000
 POWER = {
     "booting": PowerState.STARTING,
     "active": PowerState.RUNNING,
-    "unhealthy": PowerState.RUNNING,  # it is billed and may still answer over SSH
+    "unhealthy": PowerState.RUNNING,  # such a machine is billed and may still answer over SSH
     "terminating": PowerState.ENDING,
     "terminated": PowerState.ENDED,
     "preempted": PowerState.ENDED,
@@ -87,7 +87,7 @@ class LambdaProvider:
         )
 
     def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Return the exact launch request."""
+        """Return the exact launch request that `create` sends."""
         return {
             "region_name": order.offer.region,
             "instance_type_name": order.offer.name,

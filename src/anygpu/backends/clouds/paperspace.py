@@ -53,7 +53,7 @@ chown -R paperspace "$home/.ssh" 2>/dev/null
 
 
 class PaperspaceType(NamedTuple):
-    """A machine type. The API does not list them."""
+    """A machine type with its hardware and price. The API does not list machine types."""
 
     name: str
     gpu_kind: str
@@ -119,7 +119,7 @@ class PaperspaceProvider:
     def native_request(
         self, order: MachineOrder, *, template: str = "(one that fits)", script: str = "(made before)"
     ) -> dict[str, Any]:
-        """Return the exact launch request, except for the ids of template and startup script."""
+        """Return the exact launch request that `create` sends. `template` and `script` are ids."""
         request = {
             "name": order.name,
             "machineType": order.offer.name,

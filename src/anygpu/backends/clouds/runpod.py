@@ -74,7 +74,7 @@ class RunPodProvider:
         return self._machine(await self._http.post("/v2/pods", self.native_request(order), patient=False))
 
     def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Return the exact launch request."""
+        """Return the exact launch request that `create` sends."""
         request = {
             "name": order.name,
             "image": self._options.image,
@@ -112,7 +112,7 @@ class RunPodProvider:
         return ()
 
     async def remove(self, leftover: Leftover) -> None:
-        """Nothing to do: a pod leaves no resources."""
+        """Do nothing: a pod leaves no resources."""
 
     async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()

@@ -1,4 +1,4 @@
-"""Agent processes on this machine: start one ahead of time, and notice when one exits."""
+"""Agent processes on this machine: start an agent before it is needed, and notice when an agent exits."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ StartProcess = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 
 
 class PrewarmedAgent:
-    """An agent process that waits at a socket for its attempt. It exits when the socket is closed."""
+    """An agent process that waits at a socket for its attempt. The process exits when the socket is closed."""
 
     def __init__(self, start: StartProcess) -> None:
         self._ours, theirs = socket.socketpair()
@@ -27,9 +27,9 @@ class PrewarmedAgent:
         return self.process.poll() is None
 
     def assign(self, name: str, directory: Path, env: Mapping[str, str], fds: Sequence[int]) -> bool:
-        """Give the agent its attempt. The first descriptor becomes its output, the others are its slot locks.
+        """Give the agent its attempt. Return False if the agent has died.
 
-        Returns False if the agent has died.
+        The first descriptor of `fds` becomes the agent's output; the others are the locks of its slots.
         """
         order = {"name": name, "directory": str(directory), "env": dict(env)}
         with self._ours:
@@ -46,7 +46,7 @@ class PrewarmedAgent:
 
 
 class PrewarmedPool:
-    """Keeps at most one prewarmed agent, because each takes about ten megabytes of memory."""
+    """Holds at most one prewarmed agent, because each takes about ten megabytes of memory."""
 
     def __init__(self, start: StartProcess) -> None:
         self._start = start
@@ -78,9 +78,10 @@ def placeholder_env() -> dict[str, str]:
 
 
 class ExitWatcher:
-    """Reports the exit of an agent at once, by a Linux pidfd. On other systems the periodic probe finds out.
+    """Calls `on_exit` as soon as an agent exits. Uses pidfds, which only Linux has.
 
-    It works for agents that an earlier server started, too.
+    Also works for agents that an earlier server started. On other systems the periodic probe notices the
+    exit.
     """
 
     def __init__(self, on_exit: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Run attempts as detached agents on this machine. They survive the server and are found by their directories."""
+"""Run attempts as detached agents on this machine. Agents survive the server and are found by their directories."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,11 @@ class LocalBackend:
         single_server: bool = True,
         on_exit: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`single_server`: no other server shares the journal, so an attempt that is not found here does not exist."""
+        """Create the backend.
+
+        `single_server`: no other server shares the journal, so an attempt that is not found on this machine
+        does not exist.
+        """
         self._attempts = attempts
         self._single_server = single_server
         self._gpu_locks = gpu_locks
@@ -134,7 +138,10 @@ class LocalBackend:
             self._deliveries.append(self._start_process(["--deliver", str(directory)], directory, {}, ()))
 
     def prewarm(self) -> None:
-        """Start an agent for the next job. Linux only: elsewhere a prewarmed agent cannot be found by its name."""
+        """Start an agent for the next job.
+
+        Linux only, because elsewhere a prewarmed agent cannot be found by name.
+        """
         if sys.platform == "linux":
             self._prewarmed.prepare()
 
@@ -153,7 +160,7 @@ class LocalBackend:
         return {"directory": str(directory), "host": os.uname().nodename}
 
     def _own_directory(self, handle: Handle) -> Path:
-        """Return the attempt's directory. Raises if another server that shares the journal launched the attempt."""
+        """Return the attempt's directory. Raise if another server that shares the journal launched the attempt."""
         directory = self._directory(handle.name)
         if handle.native and handle.native != self._native_handle(directory):
             host = handle.native.get("host", "another machine")
@@ -233,7 +240,7 @@ class LocalBackend:
     # -- probe ------------------------------------------------------------------------------------------------
 
     def _is_agent_alive(self, directory: Path) -> bool:
-        """Return whether the agent still holds its lock."""
+        """Return whether the agent of this directory still holds its lock."""
         lock = directory / "agent.lock"
         return lock.exists() and not slots.free_labels([slots.Slot("agent", str(lock))])
 
@@ -258,7 +265,7 @@ class LocalBackend:
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
     def _free_slots(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[int, str]:
-        """Return how many such attempts could start now, and the reason to wait if none can."""
+        """Return how many attempts with this `need` could start now. If none, also the reason, else ""."""
         pool, count = self._slot_pool(need, gpus)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
@@ -267,7 +274,7 @@ class LocalBackend:
 
 
 def _agent_environment() -> dict[str, str]:
-    """Return the environment for agents. It excludes the server's secrets, because jobs can read it."""
+    """Return the environment for agents, without the server's secrets, because jobs can read it."""
     return {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}
 
 

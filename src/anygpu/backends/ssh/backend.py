@@ -44,7 +44,7 @@ async def open_backend(name: str, options: SshOptions, context: BackendContext) 
 
 
 class SshBackend:
-    """Runs attempts on a few permanent hosts. If a handle names no host, all hosts are asked."""
+    """Runs attempts on a few permanent hosts. If a handle names no host, every host is asked for the attempt."""
 
     probe_every_s = 0.0
 
@@ -72,11 +72,11 @@ class SshBackend:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Report the attempts that still run after a restart, so that they are probed at once."""
+        """Report the attempts that still run after a restart of the server, so that they are probed at once."""
         self._start_task(self._report_running())
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """Return one offer per host. A host that does not answer is offered with the reason to wait."""
+        """Return one offer per host. The offer of a host that does not answer has no free slots and says why."""
         hosts = list(self._hosts.values())
         statuses = await asyncio.gather(*(host.recent_status() for host in hosts))
         return [
@@ -85,7 +85,7 @@ class SshBackend:
         ]
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
-        """Start the agent and return once it runs, because then the host can find it by its name."""
+        """Start the agent, and return once it runs: from then on, the host finds the attempt by its name."""
         host = self._hosts.get(offer.name)
         if host is None:
             raise LaunchRefused(f"{self.name} has no host {offer.name!r}", hint="Plan the job again.")
@@ -127,7 +127,7 @@ class SshBackend:
         ]
 
     async def deliver(self, handle: Handle) -> None:
-        """Send the reports that a dead agent left on its host, in the background."""
+        """Send the reports that a dead agent left on its host. Runs in the background."""
         for host in self._hosts_of(handle):
             link = self._make_link(host, reattach_request(handle.name), lambda: None, deliver=True)
             self._start_task(_run_delivery(link))
@@ -143,7 +143,7 @@ class SshBackend:
         raise BackendUnavailable(f"no host of {self.name} runs {handle.name}")
 
     async def close(self) -> None:
-        """Disconnect. The agents keep running."""
+        """Disconnect from all hosts. The agents keep running."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(
@@ -190,7 +190,7 @@ class SshBackend:
         )
 
     def _hosts_of(self, handle: Handle) -> Sequence[SshHost]:
-        """Return the host of an attempt, or all hosts if the handle holds only the name."""
+        """Return the host of an attempt, or all hosts if the handle names none."""
         chosen = handle.native.get("box")
         if chosen is None:
             return list(self._hosts.values())
@@ -207,7 +207,7 @@ class SshBackend:
         return {host.name: status for host, status in zip(hosts, statuses, strict=True)}
 
     async def _find_attempt(self, handle: Handle, link: SshLink | None) -> Observation:
-        """Ask the hosts whether the attempt still runs. A broken connection alone proves nothing."""
+        """Ask the hosts whether the attempt still runs. Raise if a host that may run it does not answer."""
         newer_than = max(self._changed_at.get(handle.name, 0.0), time.monotonic() - 1)
         statuses = await self._check_hosts(self._hosts_of(handle), newer_than)
         for name, status in statuses.items():
@@ -237,7 +237,7 @@ class SshBackend:
         return link
 
     def _link_changed(self, name: str) -> None:
-        """Report the change. Statuses from before it are no longer valid for this attempt."""
+        """Record and report that the link changed. Host statuses from before the change are no longer used for it."""
         self._changed_at[name] = time.monotonic()
         self._on_change(name)
 
@@ -296,7 +296,7 @@ async def _run_delivery(link: SshLink) -> None:
 
 
 def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
-    """Raise unless a host confirms the end, or every host answers that it does not know the attempt."""
+    """Raise unless a host confirms the end of the attempt, or every host answers that it does not know it."""
     owners = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
     if any(not answer["gone"] for answer in owners):
         raise BackendUnavailable(f"processes of {name} do not die; they may wait for a device")

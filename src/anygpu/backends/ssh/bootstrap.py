@@ -1,7 +1,7 @@
-"""Run a request on a machine: one SSH command that finds a Python, uploads the agent if it is missing, and asks it.
+"""Run a request on a machine with one SSH command: find a Python, upload the agent if it is missing, run the request.
 
-Everything goes over that command's standard input and output, so it takes few round trips, needs no SFTP server on the
-machine, and its errors are the machine's own.
+All data passes through that command's standard input and output. So a request takes few round trips, needs no
+SFTP server, and errors are those that the machine printed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _build_lock = threading.Lock()
 
 
 async def agent_archive() -> AgentArchive:
-    """Return the agent archive. It is built once, in a thread, however many links start together."""
+    """Return the agent archive. It is built once, in a thread, even if many links start at the same time."""
     return build_archive() if build_archive.cache_info().currsize else await asyncio.to_thread(_build_once)
 
 
@@ -54,7 +54,7 @@ def _build_once() -> AgentArchive:
 
 @cache
 def bootstrap_program() -> bytes:
-    """Return the program that installs the agent. It runs on the machine's own Python."""
+    """Return the source of the program that installs the agent. The machine's own Python runs it."""
     import anygpu.agent.host
 
     return Path(anygpu.agent.host.__file__).with_name("bootstrap.py").read_bytes()
@@ -83,7 +83,7 @@ FIND_PYTHON = (
 
 
 class BootstrapSession:
-    """One bootstrap command that runs on a machine: send a request, then read its answers."""
+    """One bootstrap command on a machine: send a request, then read the answers."""
 
     def __init__(
         self, process: "asyncssh.SSHClientProcess[bytes]", machine: str, archive: AgentArchive
@@ -97,7 +97,7 @@ class BootstrapSession:
     async def open(
         cls, connection: "asyncssh.SSHClientConnection", *, machine: str, python: str = ""
     ) -> "BootstrapSession":
-        """Start the command. The request may be sent later, while Python starts."""
+        """Start the command. The request can be sent later; meanwhile Python starts on the machine."""
         import asyncssh
 
         archive = await agent_archive()
@@ -109,13 +109,13 @@ class BootstrapSession:
         return session
 
     async def send_request(self, request: dict[str, Any]) -> None:
-        """Send the request to the agent, which is uploaded first if it is missing. Once per session."""
+        """Send the request. At most once per session. `next_answer` uploads the agent if the machine lacks it."""
         draft = str(request.get("target") or request["do"])
         agent = {"sha256": self._archive.sha256, "size": len(self._archive.data), "draft": draft}
         await self._send(json.dumps({**agent, "request": request}).encode() + b"\n")
 
     async def next_answer(self) -> dict[str, Any] | None:
-        """Return the next answer; None at the end. Uploads the agent when the machine asks for it."""
+        """Return the next answer, or None if the command has ended. Upload the agent when the machine asks for it."""
         while (line := await self._process.stdout.readline()) != b"":
             if line.startswith(NO_PYTHON):
                 raise self._no_python(line)
@@ -131,14 +131,14 @@ class BootstrapSession:
         return None
 
     async def single_answer(self) -> dict[str, Any]:
-        """Return the answer of a request that has exactly one."""
+        """Return the next answer. Raise if the command ends without one."""
         facts = await self.next_answer()
         if facts is None:
             raise self._no_answer()
         return facts
 
     def _no_answer(self) -> LaunchError:
-        """The error for a command that ended without an answer. Quotes its output."""
+        """Build the error for a command that ended without an answer. Its message quotes the command's output."""
         text = "; ".join(line for line in self._output if line) or "it printed nothing"
         return BootstrapFailed(
             f"{self._machine}: the bootstrap command ended without an answer: {text}",
@@ -159,7 +159,7 @@ class BootstrapSession:
         self.close()
 
     async def _send(self, data: bytes) -> None:
-        """Write to the command. A closed pipe is ignored, because the answer that follows tells why."""
+        """Write to the command's standard input. A broken pipe is ignored: the answers explain it."""
         view = memoryview(data)
         with contextlib.suppress(BrokenPipeError):
             for start in range(0, len(view), CHUNK_BYTES):
@@ -190,7 +190,7 @@ class BootstrapSession:
 
 
 def bootstrap_command(python: str = "") -> str:
-    """Return the command line for the machine's login shell."""
+    """Return the command line that starts the bootstrap program from the machine's login shell."""
     chosen = (shlex.quote(python),) if python else (*PYTHONS, *PYTHON_PATHS)
     return f"sh -c '{FIND_PYTHON}' anygpu {len(bootstrap_program())} {' '.join(chosen)}"
 
@@ -203,7 +203,7 @@ async def run_request(
     python: str = "",
     timeout_s: float = 300,
 ) -> dict[str, Any]:
-    """Run a request that has one answer, and return it."""
+    """Run a request that has exactly one answer, and return the answer."""
     async with asyncio.timeout(timeout_s):
         async with await BootstrapSession.open(connection, machine=machine, python=python) as session:
             await session.send_request(request)

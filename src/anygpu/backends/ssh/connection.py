@@ -1,6 +1,7 @@
-"""Connect to a machine over SSH: login, host key check, keep-alive, reverse tunnel. Translates asyncssh's errors.
+"""Connect to machines over SSH: login, host key check, keep-alive, reverse tunnel.
 
-asyncssh takes half a second to import, so it is imported when the first machine is contacted.
+Translate asyncssh's errors. asyncssh takes half a second to import, so it is imported when the first machine
+is contacted.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class SshLogin:
     """Address, user, key and expected host keys of a machine."""
 
-    machine: str  # its name in messages
+    machine: str  # the name of the machine in messages
     host: str
     port: int = 22
     user: str = ""
@@ -40,30 +41,33 @@ class SshLogin:
 
     @property
     def pin_name(self) -> str:
-        """The name for pinning. Rented machines reuse addresses, so they are pinned by attempt instead."""
+        """The name under which the host key is stored: `pin`, else host and port.
+
+        Rented machines set `pin`, because providers reuse addresses.
+        """
         return self.pin or f"{self.host}-{self.port}"
 
     @property
     def uses_ssh_config(self) -> bool:
-        """Whether to connect as the user's `ssh` would: with their keys, ssh-agent and ~/.ssh/config."""
+        """Whether to connect as the command `ssh` would: with the user's keys, ssh-agent and ~/.ssh/config."""
         return not self.private_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshTiming:
-    """Timeouts of SSH, in seconds. A machine is given up after `tries` tries and `patience_s`, whichever is later."""
+    """Timeouts of SSH, in seconds. A login fails for good after `tries` tries or `patience_s`, whichever is later."""
 
     tries: int = 5
     retry_interval_s: float = 10
-    connect_s: float = 15  # one try, until the login is done
+    connect_s: float = 15  # for one try, until the login is done
     command_s: float = 300
     bootstrap_s: float = 300  # from the first login until the agent runs
     keepalive_s: float = 5
     keepalive_misses: int = 3
     first_retry_s: float = 0.2
-    first_reconnect_s: float = 0.8  # by then the provider lists which machines are gone
+    first_reconnect_s: float = 0.8  # by then the provider's list shows which machines have ended
     max_retry_s: float = 10
-    max_handshakes: int = 16  # concurrent ones: each blocks the event loop for some milliseconds
+    max_handshakes: int = 16  # at the same time: each blocks the event loop for some milliseconds
 
     @property
     def patience_s(self) -> float:
@@ -84,7 +88,7 @@ class SshConnector:
         self._handshakes = asyncio.Semaphore(self.timing.max_handshakes)
 
     async def connect(self, login: SshLogin) -> "Connection":
-        """Connect once and verify the host key. Raises SshUnreachable, SshRefused or HostKeyChanged."""
+        """Connect once and verify the host key. Raise SshUnreachable, SshRefused or HostKeyChanged."""
         import asyncssh
 
         expected = self.expected_host_keys(login)
@@ -108,7 +112,7 @@ class SshConnector:
         return connection
 
     def expected_host_keys(self, login: SshLogin) -> tuple[str, ...]:
-        """Return the host keys of the login, or else the pinned ones."""
+        """Return the host keys given in the login, or else the pinned ones; empty if there are none yet."""
         return login.host_keys or self.pins.get(login.pin_name)
 
     async def _open(self, login: SshLogin, check: "HostKeyCheck") -> "Connection":
@@ -144,7 +148,7 @@ class SshConnector:
 
 
 class HostKeyCheck:
-    """Compares the host key that a machine shows with the expected ones."""
+    """Compares the host key that a machine presents with the expected keys."""
 
     def __init__(self, expected: Sequence[str]) -> None:
         self.expected = tuple(expected)
@@ -158,7 +162,7 @@ class HostKeyCheck:
 
 
 async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
-    """Fetch the host key of a machine without logging in."""
+    """Return the host key that a machine presents, without logging in."""
     import asyncssh
 
     try:
@@ -173,7 +177,7 @@ async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
 
 
 def fingerprint(key: str) -> str:
-    """Return the fingerprint in the format of `ssh-keygen -l`."""
+    """Return the fingerprint of a public key in the format of `ssh-keygen -l`."""
     import asyncssh
 
     return f"{key.split()[0]} {asyncssh.import_public_key(key).get_fingerprint()}"
@@ -206,7 +210,10 @@ def _login_options(login: SshLogin) -> dict[str, Any]:
 
 
 def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
-    """Return all host key algorithms, those of the expected keys first, so that a machine presents a key we know."""
+    """Return all host key algorithms.
+
+    Those of the expected keys are first, so that the machine presents one of them.
+    """
     from asyncssh.public_key import get_default_public_key_algs
 
     every = [name.decode() for name in get_default_public_key_algs()]
@@ -215,7 +222,6 @@ def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
 
 
 async def _connect_socket(host: str, port: int) -> socket.socket:
-    """Open a TCP connection."""
     loop = asyncio.get_running_loop()
     family, address = _parse_address(host, port) or await _resolve(host, port)
     reached = socket.socket(family, socket.SOCK_STREAM)
@@ -230,7 +236,7 @@ async def _connect_socket(host: str, port: int) -> socket.socket:
 
 
 def _parse_address(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None":
-    """Return family and socket address of a numeric address; None for a host name."""
+    """Return (family, socket address) for an IP address; None for a host name."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -245,7 +251,7 @@ async def _resolve(host: str, port: int) -> "tuple[int, tuple[Any, ...]]":
 
 
 async def disconnect(connection: "Connection", within_s: float = 1) -> None:
-    """Close the connection and all its channels at once, without waiting for the peer."""
+    """Close the connection and all its channels at once, and wait at most `within_s` for the end."""
     connection.abort()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
@@ -289,7 +295,7 @@ def _error_text(error: Exception) -> str:
 async def open_tunnel(
     connection: "asyncssh.SSHClientConnection", target: tuple[str, int], machine: str
 ) -> int:
-    """Open a reverse tunnel to `target` and return its port, which the machine chooses."""
+    """Open a reverse tunnel from the machine to `target`. Return its port on the machine."""
     import asyncssh
 
     try:
@@ -309,7 +315,10 @@ async def open_tunnel(
 
 
 async def _forward(connection: "asyncssh.SSHClientConnection", target: tuple[str, int]) -> "SSHForwarder":
-    """Connect a tunnel channel. Closes it if the SSH connection was lost meanwhile, which asyncssh does not do."""
+    """Connect one channel of the tunnel to `target`.
+
+    Closes the channel if the SSH connection was lost meanwhile, because asyncssh does not.
+    """
     import asyncssh
 
     forwarder = await connection.forward_connection(*target)

@@ -1,4 +1,4 @@
-"""One SSH host of the user: keeps a connection open, runs requests, and shares one status check among all callers."""
+"""One SSH host of the user: keeps a connection open, runs requests, and shares status checks among callers."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ CHECK_WAIT_S = 3.0  # how long one host may delay the offers of the others
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """The answer of a host to a check, and when it was requested (monotonic clock)."""
+    """A host's answer to a status check, and the time of the request (monotonic clock)."""
 
     requested_at: float
     facts: dict[str, Any]
@@ -34,7 +34,7 @@ class HostStatus:
 
 
 class SshHost:
-    """A host with its last status. While it does not answer, `problem` tells why."""
+    """A host and its last status. `problem` is the reason why the host does not answer; empty if it does."""
 
     def __init__(
         self, login: SshLogin, connector: SshConnector, *, owner: str, cpu_count: int = 0, python: str = ""
@@ -53,7 +53,7 @@ class SshHost:
         self._check_started_at = self._failed_at = float("-inf")
 
     async def request(self, request: dict[str, Any], timeout_s: float | None = None) -> dict[str, Any]:
-        """Run a request on the host. Raises SshUnreachable and the other errors of `ssh.errors`."""
+        """Run a request on the host and return the answer. Raise one of the errors in `ssh.errors`."""
         import asyncssh
 
         full_request = {**request, "owner": self._owner, "cpu_count": self.cpu_count}
@@ -69,7 +69,7 @@ class SshHost:
             raise SshUnreachable(f"{self.name} did not answer {request['do']!r}: {text}") from error
 
     async def check(self, newer_than: float = float("-inf")) -> HostStatus:
-        """Return a status requested after `newer_than`. Concurrent callers share one check."""
+        """Return a status that was requested after `newer_than`. Concurrent callers share one check."""
         if self.last_status is not None and self.last_status.requested_at > newer_than and not self.problem:
             return self.last_status
         if (
@@ -81,7 +81,10 @@ class SshHost:
         return await asyncio.shield(self._start_check())
 
     async def recent_status(self) -> HostStatus | None:
-        """Return the last status for scheduling. Waits briefly for a new one, unless the host has a problem."""
+        """Return the last status, for scheduling; None if there is none yet.
+
+        If it is too old, start a check and wait briefly for it. A host with a problem is not waited for.
+        """
         now = time.monotonic()
         if (
             self.last_status is not None
@@ -135,13 +138,13 @@ class SshHost:
 
 
 def _retrieve_exception(task: "asyncio.Task[HostStatus]") -> None:
-    """Mark the exception as retrieved: `problem` keeps it, and perhaps nobody awaited the task."""
+    """Mark the task's exception as retrieved, so that asyncio does not warn. `problem` keeps the error."""
     if not task.cancelled():
         task.exception()
 
 
 async def request_once(login: SshLogin, request: dict[str, Any], *, python: str = "") -> dict[str, Any]:
-    """Connect, run one request, disconnect. The login must contain the host key."""
+    """Connect, run one request, disconnect, and return the answer. The login must contain the host key."""
     connector = SshConnector(HostKeyStore(Path(os.devnull)))
     host = SshHost(login, connector, owner="", python=python)
     try:

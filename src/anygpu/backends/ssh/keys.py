@@ -23,7 +23,7 @@ class KeyPair:
 
 @lru_cache(maxsize=4096)  # encoding takes a millisecond, and a broken link needs the key at every retry
 def attempt_key(secret: bytes, name: str) -> KeyPair:
-    """Derive the key of an attempt. Deterministic, so that a restarted server can log in again."""
+    """Derive the SSH key pair of an attempt from the server's secret, so that a restarted server can log in again."""
     # Imported here, because the library is slow to load.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
@@ -41,7 +41,7 @@ def attempt_key(secret: bytes, name: str) -> KeyPair:
 
 
 class HostKeyStore:
-    """Stores the host key that was first seen for each machine, one file per name."""
+    """Stores the first host key that each machine presented, one file per name."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -53,7 +53,7 @@ class HostKeyStore:
             return ()
 
     def pin(self, name: str, key: str) -> tuple[str, ...]:
-        """Store `key` unless another is stored already. Returns the stored keys."""
+        """Store `key` for `name` unless a key is stored already. Return the stored keys."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = self._directory / f".{os.getpid()}-{id(self)}.tmp"
         draft.write_text(f"{key}\n")

@@ -1,8 +1,8 @@
 """Keep the connection to one attempt's agent: log in, upload the agent, start it once, keep the tunnel open.
 
-Reconnecting takes the same steps as connecting: the machine is asked to start the agent unless it runs, and learns the
-new port of the tunnel. So a lost network, a laptop that slept and a restarted server are handled in the same way, and
-none of them restarts the training.
+Reconnecting takes the same steps as connecting: ask the machine to start the agent unless it runs, and send
+the new port of the tunnel. So a lost network, a laptop that slept and a restarted server are handled in the
+same way, and none of them restarts the training.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class LinkState(StrEnum):
-    """The progress and state of a link."""
+    """The state of a link to an agent."""
 
     CONNECTING = "connecting"  # not logged in yet
     BOOTSTRAPPING = "bootstrapping"  # logged in; the agent is being uploaded
     STARTING = "starting"  # the agent is being started
     UP = "up"  # the agent runs and its tunnel is open
-    BROKEN = "broken"  # it was up and reconnects; the agent may still run
+    BROKEN = "broken"  # was up and reconnects now; the agent may still run
     EXITED = "exited"  # the machine reports that the agent has ended
     FAILED = "failed"  # the agent will not run: see `failure`
     STOPPED = "stopped"
@@ -45,7 +45,7 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """The slots an attempt needs on a shared machine. Lock files there hold them."""
+    """The slots that an attempt needs on a shared machine. Lock files on the machine reserve them."""
 
     gpus: int = 0
     cpus: int = 1
@@ -57,7 +57,7 @@ class SlotRequest:
 
 
 def reattach_request(name: str) -> LaunchRequest:
-    """Return a request that finds the agent of an earlier launch and never starts one."""
+    """Return a launch request without a ticket. It finds the agent of an earlier launch and never starts one."""
     return LaunchRequest(name=name, job_id="", attempt=0, ticket="", agent_url="", resources=Resources())
 
 
@@ -79,10 +79,11 @@ class SshLink:
         deliver: bool = False,
         patience_s: float | None = None,
     ) -> None:
-        """`booting`: a new machine may refuse logins for a while. `deliver`: only send a dead agent's reports.
+        """Create the link; `start` connects it.
 
-        `patience_s`: how long to retry the login. It is the lease for an attempt that an earlier server may have
-        started: until the lease ends, the agent may run although the network does not reach it.
+        `booting`: a new machine may refuse logins for a while. `deliver`: only send a dead agent's reports.
+        `patience_s`: how long to retry the login. For an attempt that an earlier server may have started,
+        this is the lease: until it ends, the agent may run although it cannot be reached.
         """
         self._login = login
         self._launch = launch
@@ -124,7 +125,7 @@ class SshLink:
         self._ready.set()
 
     async def wait_ready(self) -> LinkState:
-        """Wait until the link is up or has failed."""
+        """Wait until the link is up, has ended or has failed. Return its state."""
         await self._ready.wait()
         return self.state
 
@@ -145,7 +146,7 @@ class SshLink:
                 await asyncio.sleep(self._next_pause_s())
 
     async def _session(self) -> None:
-        """Run one connection, until it is lost or the agent ends."""
+        """Connect and serve the agent, until the connection is lost or the agent ends."""
         import asyncssh
 
         login = await self._login()
@@ -179,7 +180,7 @@ class SshLink:
         await self._keep_tunnel(connection)
 
     async def _keep_tunnel(self, connection: "asyncssh.SSHClientConnection") -> None:
-        """Keep the tunnel for the delivery of a dead agent's reports, until `stop`."""
+        """Keep the tunnel open until `stop`, so that a dead agent's reports can be delivered through it."""
         await connection.wait_closed()
 
     def _start_request(self, url: str) -> dict[str, Any]:
@@ -219,7 +220,10 @@ class SshLink:
         self._set_state(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
 
     def _record_error(self, error: LaunchError) -> None:
-        """Fail, or retry. A link that was up retries forever, because the agent may still run."""
+        """Set the state after an error: failed, or waiting for a retry.
+
+        A link that was up retries forever, because the agent may still run.
+        """
         if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
             self.error = error
             self.failure = Failure(code=error.code, message=self._failure_message(error), blame=Blame.LAUNCH)
@@ -252,7 +256,7 @@ class SshLink:
         return True
 
     def _next_pause_s(self) -> float:
-        """Return the pause before the next try: short at first, because a machine may be booting."""
+        """Return the pause before the next try. Pauses are short at first, because a machine may be booting."""
         pause_s, most_s = self._retry_pause_s, self._timing.max_retry_s
         self._retry_pause_s = min(self._retry_pause_s * 2, most_s if self._was_up else min(most_s, 1.0))
         return pause_s
@@ -269,7 +273,7 @@ class SshLink:
 
 
 def _connection_lost(login: SshLogin, error: Exception) -> LaunchError:
-    """The error for a connection that broke during a step. The next try continues from there."""
+    """Build the error for a connection that was lost during a step. The next try repeats the step."""
     if isinstance(error, TimeoutError):
         return BootstrapFailed(f"{login.machine}: the agent did not start in time", step="bootstrap")
     text = str(error) or type(error).__name__

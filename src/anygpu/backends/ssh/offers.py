@@ -1,4 +1,4 @@
-"""Turn the status of an SSH host into an offer, a summary, and a list of what it lacks."""
+"""Turn the status of an SSH host into an offer, a summary, and a list of missing requirements."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ GET_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh"
 
 
 def missing_requirements(facts: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each missing requirement."""
+    """Return one sentence for each requirement that the host lacks."""
     sentences = [_missing_gpu(facts), _missing_disk(facts), _missing_installer(facts)]
     return [sentence for sentence in sentences if sentence]
 
@@ -41,7 +41,7 @@ def _missing_installer(facts: Mapping[str, Any]) -> str:
 
 
 def describe_host(facts: Mapping[str, Any]) -> str:
-    """Summarise the hardware and Python of a host in one line."""
+    """Return one line that summarises the hardware and Python of a host."""
     kinds = [f"{card['kind']} {card['memory_gib']:g} GiB" for card in facts["gpus"]]
     cards = ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
     drivers = ", ".join(dict.fromkeys(card["driver"] for card in facts["gpus"]))
@@ -60,7 +60,7 @@ def gpu_count(need: Resources) -> int:
 
 
 def cpu_slot_count(need: Resources) -> int:
-    """Return the CPU slots a job needs: none if it has GPUs."""
+    """Return the number of CPU slots a job needs: 0 if it uses GPUs."""
     return 0 if gpu_count(need) else max(1, math.ceil(need.cpus or 1))
 
 
@@ -89,7 +89,7 @@ def build_offer(
 
 
 def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tuple[int, str]:
-    """Return how many such attempts could start now, and the reason to wait if none can."""
+    """Return how many attempts with this `need` could start now. If none, also the reason, else ""."""
     if status is None or host.problem:
         return 0, host.problem or f"{host.name} has not answered yet"
     gpus = gpu_count(need)
@@ -101,7 +101,7 @@ def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tup
 
 
 def account_status(statuses: Mapping[str, HostStatus | str]) -> AccountStatus:
-    """Summarise all hosts. Valid if every host answers; the message has one line per host."""
+    """Summarise the statuses of all hosts. Valid if every host answers; the message has one line per host."""
     lines = [
         f"{name}: {status if isinstance(status, str) else _describe_status(status)}"
         for name, status in statuses.items()

@@ -11,7 +11,7 @@ HostAddress = Annotated[
 
 
 class SshOptions(BaseModel):
-    """One host, or several that share the same login."""
+    """Options of an SSH backend: one host, or several hosts that share the same login."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Log in to rented machines: SSH logins, agent links and shells. Addresses and host keys appear late."""
+"""Log in to rented machines: SSH logins, agent links and shells. Addresses and host keys are not known at first."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ SSH = 22
 
 
 class MachineAccess:
-    """Creates SSH logins, agent links and shells for attempts."""
+    """Creates SSH logins, agent links and shells for the machines of attempts."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class MachineAccess:
         return machine.port if machine.port != SSH else self._port
 
     async def _login_when_port_open(self, attempt: VmAttempt) -> SshLogin:
-        """Return the login once the SSH port is open. Before that, the provider has no host keys to show."""
+        """Return the login. Raise until the SSH port is open: before, the provider has no host keys to show."""
         machine = attempt.machine
         if machine is not None and machine.address and machine.id not in self._host_keys:
             await self._check_port(attempt.name, machine.address, self._port_of(machine))
@@ -128,7 +128,7 @@ class MachineAccess:
         return lookup.keys or ()
 
     async def _fetch_host_keys(self, lookup: "HostKeyLookup", machine: CloudMachine) -> None:
-        """Ask the provider for the host keys, with growing pauses between the calls."""
+        """Ask the provider for the host keys, unless it was asked a moment ago. Pauses between calls grow."""
         now = asyncio.get_running_loop().time()
         if now >= lookup.ask_at:
             lookup.ask_at = now + lookup.pause_s
@@ -142,7 +142,7 @@ class MachineAccess:
 
 @dataclass(slots=True)
 class HostKeyLookup:
-    """The host keys of a machine, as far as the provider knows them. None: not known yet; empty: never known."""
+    """The host keys of a machine. `keys` is None while unknown, and empty if the provider never shows them."""
 
     since: float
     ask_at: float = float("-inf")

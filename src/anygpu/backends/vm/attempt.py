@@ -1,6 +1,7 @@
-"""The state of one attempt on a VM, and the observation that follows from it.
+"""The state of one attempt on a rented machine, and the observation that results from it.
 
-The state is lost with the process. The provider's list and the handle in the journal restore it.
+The state is kept in memory. After a restart, it is restored from the provider's list and the handle in the
+journal.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ class AgentLink(Protocol):
 
     state: LinkState
     failure: Failure | None  # why the agent will not run
-    detail: str  # what it is doing now
+    detail: str  # what the link is doing now
     exit_code: int | None  # of an agent that has ended; 0: all reports were sent
 
     def start(self) -> None: ...
@@ -31,18 +32,18 @@ class AgentLink(Protocol):
 
 @dataclass(slots=True)
 class VmAttempt:
-    """The state of one attempt. Times are of the event loop's clock."""
+    """The state of one attempt. Times are those of the event loop's clock."""
 
     name: str
     first_seen_at: float  # when this process first saw the attempt
     changed_at: float  # when something last changed
-    list_after: float = float("-inf")  # our last action or link failure: only newer listings count
+    list_after: float = float("-inf")  # time of our last action or link failure: older listings are not used
     launch: LaunchRequest | None = None
-    from_earlier_process: bool = False  # its agent may run although it cannot be reached
+    from_earlier_process: bool = False  # the agent may run although it cannot be reached
     machine: CloudMachine | None = None  # as created or last listed
-    was_listed: bool = False  # some listing has shown it
-    is_listed: bool = False  # the newest listing shows it
-    may_appear_until: float = float("-inf")  # lists may omit an earlier order until then
+    was_listed: bool = False  # an earlier listing has shown the machine
+    is_listed: bool = False  # the newest listing shows the machine
+    may_appear_until: float = float("-inf")  # until then, a machine that was ordered may appear in the list
     is_creating: bool = False  # a create call is running
     was_refused: bool = False  # the provider refused, and no earlier order can appear
     terminate_requested: bool = False
@@ -61,7 +62,7 @@ class VmAttempt:
             self.machine = machine
 
     def update(self, snapshot: MachineSnapshot, now: float) -> bool:
-        """Apply the newest listing. Returns whether it changed anything."""
+        """Apply the newest listing. Return whether it changed the state."""
         machines = snapshot.of_attempt(self.name)
         chosen = select_machine(machines, self.machine.id if self.machine else "")
         new = chosen != self.machine if chosen else self.is_listed
@@ -79,18 +80,18 @@ class VmAttempt:
 
     @property
     def is_reclaimed(self) -> bool:
-        """Whether the provider is ending the machine, without our request."""
+        """Whether the provider is ending the machine although the server did not request it."""
         ending = self.machine is not None and self.machine.power is PowerState.ENDING
         return ending and self.is_listed and not self.terminate_requested
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the machine is reclaimed and its connection lost, so that reconnecting is pointless."""
+        """Whether the machine is reclaimed and its connection lost, so that reconnecting is useless."""
         return self.is_reclaimed and self.is_link_broken
 
     @property
     def is_link_broken(self) -> bool:
-        """Whether the connection was lost."""
+        """Whether the connection to the agent was lost."""
         return self.link is not None and self.link.state is LinkState.BROKEN
 
     @property
@@ -98,16 +99,16 @@ class VmAttempt:
         return self.was_refused and self.machine is None and not self.is_listed
 
     def needs_listing_after(self, moment: float) -> bool:
-        """Return whether a listing from `moment` is too old for this attempt."""
+        """Return whether this attempt needs a listing that began after `moment`."""
         return self.list_after > moment and not self.is_final
 
     @property
     def is_final(self) -> bool:
-        """Whether no later listing can change the result."""
+        """Whether no later listing can change the observation."""
         return self.has_ended or self.was_never_created or self.is_reclaimed
 
     def is_over(self, now: float) -> bool:
-        """Return whether nothing of the attempt is left to watch."""
+        """Return whether the attempt has no machine left to watch."""
         return (
             self.has_ended
             or self.was_never_created
@@ -127,13 +128,13 @@ class VmAttempt:
 
     @property
     def is_changing(self) -> bool:
-        """Whether a change is expected soon."""
+        """Whether a change is expected soon: the machine starts, ends, or cannot be reached."""
         waiting = not self.is_listed or self.machine is None or self.machine.power is not PowerState.RUNNING
         return waiting or self.terminate_requested or self.is_link_down
 
     @property
     def is_link_down(self) -> bool:
-        """Whether the agent is unreachable or has ended: the provider may know why."""
+        """Whether the agent cannot be reached or has ended. The provider's list may tell the reason."""
         return self.is_link_broken or (self.link is not None and self.link.state is LinkState.EXITED)
 
     def uses_capacity(self, now: float) -> bool:
@@ -151,7 +152,7 @@ STOPPED_STATES = {
 
 
 def observe(attempt: VmAttempt, now: float, timing: VmTiming) -> Observation:
-    """Build the observation of an attempt that is up to date with a recent listing."""
+    """Build the observation of an attempt. The caller has updated the attempt from a recent listing."""
     return replace(
         _observe_machine(attempt, now, timing),
         duplicates=tuple(_billed_intervals(attempt.duplicates.values())),

@@ -1,4 +1,7 @@
-"""A backend on top of any VM provider: one lifecycle for all (docs/decisions/0007-rented-machines.md)."""
+"""A backend for rented machines of any VM provider.
+
+All providers share it (docs/decisions/0007-rented-machines.md).
+"""
 
 import asyncio
 import contextlib
@@ -29,7 +32,7 @@ from anygpu.spec.sections import Resources
 
 
 class AttemptMeter:
-    """Reads the cost of an attempt, if the provider has a meter."""
+    """Reads the cost of an attempt from a provider that has a meter."""
 
     def __init__(
         self, provider: MeteredProvider, machines: OwnedMachines, lookup: Callable[[Handle], VmAttempt]
@@ -75,7 +78,11 @@ class VmBackend:
         link: MakeLink | None = None,
         deliver: DeliverReports | None = None,
     ) -> None:
-        """`on_change` gets the name of an attempt that should be probed. `attended`: this server is always on."""
+        """Create the backend.
+
+        `on_change` is called with the name of an attempt that should be probed. `attended`: this server is
+        always on, so it ends every machine it rents.
+        """
         self.name = name
         self._provider = provider
         self._options = options
@@ -192,14 +199,14 @@ class VmBackend:
         return await self._access.shell(attempt)
 
     async def deliver(self, handle: Handle) -> None:
-        """Send the reports that a dead agent left on its machine, if the machine still exists."""
+        """Send the reports that a dead agent left on its machine. Does nothing if the machine cannot be reached."""
         attempt = self._attempt_of(handle)
         if attempt.is_reachable:
             async with asyncio.timeout(self._timing.delivery_timeout_s):
                 await self._deliver(attempt)
 
     async def close(self) -> None:
-        """Disconnect. The machines keep running."""
+        """Disconnect from all machines. The machines keep running."""
         await self._poller.close()
         await self._listing.close()
         await self._offers.close()
@@ -231,7 +238,7 @@ class VmBackend:
         attempt.is_creating = True
 
     async def _machines_in_use(self) -> set[str]:
-        """Return the attempts whose machines exist or are being created."""
+        """Return the names of attempts whose machines exist or are being created."""
         snapshot = await self._recent_snapshot()
         now = self._clock.time()
         return snapshot.alive | {a.name for a in self._attempts.values() if a.uses_capacity(now)}
@@ -261,7 +268,7 @@ class VmBackend:
         self._poller.start()
 
     async def _recent_snapshot(self, after: float = float("-inf")) -> MachineSnapshot:
-        """Return a listing that is recent enough, and not older than `after`."""
+        """Return a listing that is recent enough for scheduling and began at or after `after`."""
         return await self._listing.newer_than(max(after, self._oldest_usable()))
 
     def _oldest_usable(self) -> float:
@@ -295,7 +302,7 @@ class VmBackend:
             self._on_change(attempt.name)
 
     def _link_changed(self, attempt: VmAttempt) -> None:
-        """Handle a change of the link. If it is down, list the machines at once."""
+        """Handle a changed link. If the link is down, list the machines at once."""
         attempt.changed_at = self._clock.time()
         if attempt.is_link_down:
             attempt.list_after = attempt.changed_at
@@ -306,7 +313,7 @@ class VmBackend:
     # -- terminate --------------------------------------------------------------------------------------------
 
     async def _deliver_reports(self, attempt: VmAttempt) -> None:
-        """Send the reports of an agent that died, before its machine is destroyed. Gives up after a timeout."""
+        """Send the reports of a dead agent before its machine is destroyed. Gives up after a timeout."""
         link = attempt.link
         if link is not None and link.state is LinkState.EXITED and link.exit_code != 0:
             with contextlib.suppress(Exception):
@@ -314,7 +321,7 @@ class VmBackend:
                     await self._deliver(attempt)
 
     def _is_being_ended(self, attempt: VmAttempt) -> bool:
-        """Return whether all machines of the attempt were destroyed a moment ago."""
+        """Return whether all machines of the attempt were destroyed within the last DESTROY_RETRY_S."""
         machines = self._listing.latest.of_attempt(attempt.name) if self._listing.latest else ()
         ids = {m.id for m in machines} or ({attempt.machine.id} if attempt.machine else set())
         return bool(ids) and all(self._was_destroyed_recently(attempt, id) for id in ids)
@@ -338,7 +345,7 @@ class VmBackend:
         attempt.destroyed_at[machine.id] = self._clock.time()
 
     async def _remove_leftovers(self, name: str) -> None:
-        """Remove keys and addresses that a failed launch left without a machine."""
+        """Remove keys and addresses that a failed launch left behind."""
         for leftover in await self._machines.leftovers():
             if leftover.name == name:
                 await self._machines.remove(leftover)
@@ -356,4 +363,4 @@ class VmBackend:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # mark as retrieved; the next listing shows and repeats what failed
+            task.exception()  # mark as retrieved; after the next listing, failed calls are repeated

@@ -1,7 +1,7 @@
-"""Create exactly one machine per attempt, despite timeouts, retries and lists that lag.
+"""Create exactly one machine per attempt, despite timeouts, retries, and lists that omit new machines for a while.
 
-`LaunchCipher` encrypts the launch request into the handle, because a restarted server needs the ticket to reach an
-attempt whose machine exists already: such an attempt is not launched again.
+`LaunchCipher` encrypts the launch request into the handle. A restarted server needs the request's ticket to
+connect to an attempt whose machine exists already, because such an attempt is not launched again.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from anygpu.spec.sections import Resources
 
 
 def startup_script(life_s: float) -> str:
-    """Return a script for cloud-init that shuts the machine down after `life_s`.
+    """Return a script for cloud-init that shuts the machine down after `life_s` seconds.
 
-    It is deterministic, because a repeated order must equal the first.
+    The same `life_s` always gives the same script, because a repeated order must equal the first.
     """
     minutes = max(1, math.ceil(life_s / 60))
     return f"#!/bin/sh\nshutdown -h +{minutes} 'anygpu: maximum lifetime reached'\n"
@@ -43,7 +43,7 @@ class LaunchCipher:
         return str(self._fernet().encrypt(json.dumps(plain).encode()).decode())
 
     def decrypt(self, sealed: str) -> LaunchRequest | None:
-        """Return the request; None if it is damaged or was encrypted with another secret."""
+        """Return the launch request; None if it is damaged or was encrypted with another secret."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -62,7 +62,7 @@ REFUSALS = (LaunchError, RateLimited)  # the provider refused: nothing was creat
 
 
 class MachineCreator:
-    """Creates one machine per name: by the provider's idempotency key, or by checking its list first."""
+    """Creates one machine per name: with the provider's idempotency key, or by checking its list first."""
 
     def __init__(
         self, machines: OwnedMachines, listing: MachineListing, *, idempotent: bool, lag_s: float
@@ -75,7 +75,10 @@ class MachineCreator:
         self._started_at_ms = time.time() * 1000
 
     async def find_or_create(self, attempt: VmAttempt, order: MachineOrder) -> CloudMachine:
-        """Return the machine of this name. After an error that is not in `REFUSALS`, it may exist or not."""
+        """Return the machine of the attempt; create it if it does not exist.
+
+        After an error in `REFUSALS` there is no new machine. After any other error there may be one.
+        """
         if not self._idempotent:
             earlier = await self._find_earlier(attempt)
             if earlier is not None:
@@ -83,10 +86,10 @@ class MachineCreator:
         return await self._create(attempt, order)
 
     async def _find_earlier(self, attempt: VmAttempt) -> CloudMachine | None:
-        """Find the machine of an earlier call. Waits until the list must show it.
+        """Return the machine that an earlier call created, or None. Waits until the list must show it.
 
-        A create call that timed out may have succeeded, and the list may lag behind it. Creating again at once would
-        make duplicates.
+        A create call that timed out may have succeeded, and the list may not show the machine yet. Creating
+        again at once would make duplicates.
         """
         settled_at = max(attempt.may_appear_until, self._earlier_listed_at(attempt), attempt.first_seen_at)
         snapshot = await self._listing.newer_than(attempt.first_seen_at)
@@ -101,7 +104,10 @@ class MachineCreator:
             snapshot = await self._listing.newer_than(asyncio.get_running_loop().time())
 
     def _earlier_listed_at(self, attempt: VmAttempt) -> float:
-        """Return when the list must show machines of earlier processes. A job newer than this process has none."""
+        """Return the time from which the list must show machines that earlier server processes created.
+
+        A job that is newer than this process has no such machines: the result is -inf.
+        """
         job_id = attempt.launch.job_id if attempt.launch else ""
         return float("-inf") if _created_ms(job_id) > self._started_at_ms else self._started_at + self._lag_s
 
@@ -112,7 +118,7 @@ class MachineCreator:
         except REFUSALS:
             attempt.was_refused = attempt.may_appear_until == float("-inf")
             raise
-        except BaseException:  # timeout, lost connection, cancellation: it may exist
+        except BaseException:  # timeout, lost connection, cancellation: the machine may exist
             attempt.may_appear_until = clock.time() + self._lag_s
             raise
         attempt.may_appear_until = clock.time() + self._lag_s
@@ -120,7 +126,7 @@ class MachineCreator:
 
 
 def _created_ms(job_id: str) -> float:
-    """Return the time in a UUIDv7; -inf for other ids."""
+    """Return the creation time in a UUIDv7; -inf for other ids."""
     try:
         made = uuid.UUID(job_id)
     except ValueError:

@@ -33,7 +33,7 @@ RETRIED_READS = (BackendUnavailable, OutcomeUnknown, RateLimited)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorInfo:
-    """The provider's name, address, key variable and error texts."""
+    """A provider's name, address, the environment variable of its API key, and its error texts."""
 
     name: str
     base_url: str
@@ -42,7 +42,7 @@ class VendorInfo:
 
 
 class VendorClient:
-    """Sends requests to one provider. Returns the JSON of the answer; None if the body is empty."""
+    """Sends requests to one provider. Methods return the JSON of the answer; None if the body is empty."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class VendorClient:
             raise BackendUnavailable(str(error)) from error
 
     async def post(self, path: str, body: Mapping[str, Any], *, patient: bool = True) -> Any:
-        """Send a write. If `patient`, retry when it was rate limited, because such a call was not executed."""
+        """Send a write. If `patient`, retry when it was rate limited, because then it was not executed."""
         when = (RateLimited,) if patient else ()
         return await self._retry(when, lambda: self._send("POST", path, body=body))
 
     async def delete(self, path: str, **params: Any) -> None:
-        """Delete a resource. Succeeds if it does not exist."""
+        """Delete a resource. Succeeds if the resource does not exist."""
         with suppress(ResourceNotFound):
             await self._retry((RateLimited,), lambda: self._send("DELETE", path, params=params))
 
@@ -162,7 +162,7 @@ def _seconds(text: str) -> float:
 
 
 def _error_fields(answer: httpx.Response) -> tuple[str, str]:
-    """Read the vendor's error code and message from the common error formats."""
+    """Return (error code, message) from an answer in one of the common error formats."""
     try:
         body = answer.json()
     except ValueError:
@@ -176,7 +176,7 @@ def _error_fields(answer: httpx.Response) -> tuple[str, str]:
 
 
 def parse_gpus(text: str) -> tuple[int, str, float]:
-    """Parse '8x A100 (80 GB SXM4)' into 8, 'A100', 80. A text without a GPU gives a count of 0."""
+    """Parse '8x A100 (80 GB SXM4)' into (8, 'A100', 80). The count is 0 if the text names no GPU."""
     match = GPUS.match(text)
     if not match:
         return 0, "", 0
@@ -184,7 +184,7 @@ def parse_gpus(text: str) -> tuple[int, str, float]:
 
 
 def unix_ms(text: str | None) -> int | None:
-    """Parse a vendor's ISO time. The default time zone is UTC."""
+    """Parse a vendor's ISO time; None if there is none. A time without a zone is UTC."""
     if not text:
         return None
     moment = datetime.fromisoformat(text)

@@ -1,8 +1,8 @@
 """List the provider's machines that belong to this server. All attempts share one listing.
 
-Each resource carries the attempt's name and a tag of the server that created it. Without the tag, two servers that
-share an account would delete each other's machines. The tag is derived from the server's secret, so servers that share
-a journal and its keys share their machines too.
+Each resource has the attempt's name and a tag of the server that created it. Without the tag, two servers
+that share an account would delete each other's machines. The tag is derived from the server's secret, so
+servers that share a journal and its keys share their machines too.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ def owner_tag(secret: bytes) -> str:
 
 
 class OwnedMachines:
-    """The provider's machines of this server. Adds the server's tag to names, and removes it from answers."""
+    """The provider's machines of this server. Adds the server's tag to names, and removes it from listed names."""
 
     def __init__(self, provider: Provider, tag: str) -> None:
         self._provider = provider
@@ -75,7 +75,7 @@ PREFERENCE = (
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSnapshot:
-    """The result of one listing, by attempt. `began_at` is the start of the call, by the loop's clock."""
+    """The machines of one listing, by attempt. `began_at` is when the call began (event loop's clock)."""
 
     began_at: float
     machines: Mapping[str, tuple[CloudMachine, ...]] = field(default_factory=dict)
@@ -85,14 +85,15 @@ class MachineSnapshot:
 
     @cached_property
     def alive(self) -> set[str]:
-        """The attempts that have a machine. Cached, because every launch needs it."""
+        """The names of attempts that have a machine. Cached, because every launch needs them."""
         return {name for name, machines in self.machines.items() if any(m.power in ALIVE for m in machines)}
 
 
 class MachineListing:
-    """Lists the machines: at most one call at a time, and with pauses between calls.
+    """Lists the machines: at most one call at a time, with pauses between calls.
 
-    After a pause two calls may follow at once, because the first is usually the routine one.
+    After a long pause, two calls may follow each other at once, so that a requested call need not wait for a
+    routine one.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class MachineListing:
         self._fetch = fetch
         self._pause_s = pause_s
         self._on_listed = on_listed
-        self._rested_at = float("-inf")  # end of the pauses of all calls so far
+        self._rested_at = float("-inf")  # when the pauses after all calls so far have passed
         self._gap_s = pause_s
         self._call: asyncio.Task[None] | None = None
         self.latest: MachineSnapshot | None = None
@@ -113,9 +114,9 @@ class MachineListing:
     async def newer_than(
         self, moment: float, *, enough: Callable[[], bool] = lambda: False
     ) -> MachineSnapshot:
-        """Return a listing that began at or after `moment`. Raises the provider's error.
+        """Return a listing that began at or after `moment`. Raise the provider's error if the call fails.
 
-        `enough`: whether an older listing is sufficient by now.
+        If `enough()` returns True meanwhile, an older listing is returned.
         """
         while self.latest is None or (self.latest.began_at < moment and not enough()):
             await self._join_call()
@@ -132,7 +133,7 @@ class MachineListing:
         if self._call is flight:
             self._call = None
         if not flight.cancelled():
-            flight.exception()  # mark as retrieved: every waiting caller got it
+            flight.exception()  # mark as retrieved: every waiting caller has received the error
 
     async def _list(self) -> None:
         clock = asyncio.get_running_loop()
@@ -161,14 +162,17 @@ def group_by_name(machines: Sequence[CloudMachine]) -> dict[str, tuple[CloudMach
 
 
 def select_machine(machines: Sequence[CloudMachine], preferred: str = "") -> CloudMachine | None:
-    """Select one machine of a name: the preferred id, else the best power state, else the oldest."""
+    """Select the attempt's machine among those of its name; None if there are none.
+
+    Preferred are the machine with id `preferred`, then the best power state, then the oldest.
+    """
     if not machines:
         return None
     return min(machines, key=lambda m: (m.id != preferred, PREFERENCE.index(m.power), _age(m), m.id))
 
 
 def duplicate_machines(machines: Sequence[CloudMachine], preferred: str = "") -> list[CloudMachine]:
-    """Return the machines of a name to destroy: all that exist, except the selected one."""
+    """Return the machines of a name that must be destroyed: all that exist, except the selected one."""
     chosen = select_machine(machines, preferred)
     return [m for m in machines if m is not chosen and m.power in ALIVE and m.power is not PowerState.ENDING]
 

@@ -1,4 +1,4 @@
-"""The provider's offers: cached for a minute, and limited by the backend's configuration."""
+"""The provider's offers: cached for a minute, and limited by the backend's options."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,9 +12,10 @@ from anygpu.spec.sections import Resources
 def apply_limits(
     offer: Offer, *, backend: str, options: VmOptions, timing: VmTiming, machines: int, attended: bool
 ) -> Offer:
-    """Return the offer with the backend's name and limits.
+    """Return the offer with the backend's name and limits filled in.
 
-    `machines`: how many machines of this backend exist or are being created. `attended`: the server is always on.
+    `machines` is the number of machines of this backend that exist or are being created. `attended`: the
+    server is always on.
     """
     left = max(0, options.max_machines - machines)
     free = left if offer.free is None else min(offer.free, left)
@@ -30,7 +31,7 @@ def apply_limits(
 
 
 def refusal_reason(offer: Offer, options: VmOptions, *, attended: bool) -> str:
-    """Return why the configuration forbids the offer; empty if it allows it."""
+    """Return why the backend's options forbid the offer; "" if they allow it."""
     dearest = options.max_price_microusd_per_hour
     if dearest is not None and offer.price_microusd_per_hour > dearest:
         return (
@@ -58,7 +59,7 @@ FetchOffers = Callable[[Resources], Awaitable[Sequence[Offer]]]
 
 
 class CachedOffers:
-    """Caches the provider's offers per request. Concurrent callers share one call."""
+    """Caches the provider's offers for each requested set of resources. Concurrent callers share one call."""
 
     def __init__(self, ask: FetchOffers, *, keep_s: float) -> None:
         self._fetch = ask

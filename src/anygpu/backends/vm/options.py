@@ -1,6 +1,7 @@
-"""Options that all VM providers share, and the timing of the VM lifecycle that follows from them.
+"""Options that all VM providers share, and the timing that follows from them.
 
-A field of type `SecretStr` is a credential: it goes to the vault, is never shown, logged or sent to a machine.
+A field of type `SecretStr` is a credential: it is stored in the vault, and never shown, logged or sent to a
+machine.
 """
 
 from dataclasses import dataclass, field
@@ -61,7 +62,6 @@ class VmTiming:
 
 
 def timing_from_options(options: VmOptions) -> VmTiming:
-    """Return the timing that a backend's options define."""
     patience = SshTiming(
         tries=SSH_TRIES, retry_interval_s=options.ssh_s / SSH_TRIES, bootstrap_s=options.bootstrap_s
     )

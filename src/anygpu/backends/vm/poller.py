@@ -31,7 +31,7 @@ class ListingPoller:
             self._task = asyncio.create_task(self._run())
 
     def start(self) -> None:
-        """Start polling, unless it runs already."""
+        """Start polling, unless it was started before."""
         if self._task is None:
             self.poll_now()
 
@@ -50,7 +50,7 @@ class ListingPoller:
             await self._wait_until_due()
 
     def _skip_if_answered(self) -> None:
-        """Drop requests that the last listing has answered already."""
+        """Drop the pending request if the last listing is new enough for every attempt."""
         latest = self._listing.latest
         if latest is not None and not any(
             each.needs_listing_after(latest.began_at) for each in self._attempts()
@@ -58,7 +58,7 @@ class ListingPoller:
             self._requested.clear()
 
     async def _wait_until_due(self) -> None:
-        """Wait for the pause to end or for a request."""
+        """Wait until the next listing is due or requested."""
         pause_s = self.pause_s(asyncio.get_running_loop().time())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if pause_s == NEVER else pause_s):

@@ -36,30 +36,30 @@ class PowerState(StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
-    STOPPED = "stopped"  # it exists and may be billed, but runs nothing
+    STOPPED = "stopped"  # the machine exists and may be billed, but runs nothing
     ENDING = "ending"
     ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudMachine:
-    """A machine as its provider lists it."""
+    """A machine, as its provider lists it."""
 
     id: str
-    name: str  # the attempt's name; all its resources have it
+    name: str  # the attempt's name; all resources of the attempt have this name
     power: PowerState
     region: str = ""
     address: str = ""  # empty: none yet
     port: int = 22
     detail: str = ""
-    preempted: bool = False  # the provider has reclaimed it, or will
+    preempted: bool = False  # the provider has reclaimed the machine, or will
     started_at_ms: int | None = None  # by the provider's clock; None: unknown
     ended_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOrder:
-    """A machine to create. Idempotent providers create one machine for repeated orders of a name."""
+    """A machine to create. An idempotent provider creates one machine for repeated orders with the same name."""
 
     name: str
     offer: Offer
@@ -69,26 +69,26 @@ class MachineOrder:
 
 
 class Provider(Protocol):
-    """A VM provider."""
+    """The interface of a VM provider."""
 
     user: str  # login user of its images
-    self_expires: str  # how a machine ends without us: halt | max_duration | none
+    self_expires: str  # how a machine ends if the server is gone: halt | max_duration | none
     idempotent: bool  # whether creating a name twice returns the same machine
     listing_lag_s: float  # how long its lists may omit a new machine
     notices: str  # kind of preemption notice on its machines: aws | gcp | azure | ""
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """Return priced offers that could fit `need`. The caller fills in `backend`."""
+        """Return offers with prices that could fit `need`. The caller sets their `backend`."""
         ...
 
     async def create(self, order: MachineOrder) -> CloudMachine: ...
 
     async def machines(self) -> Sequence[CloudMachine]:
-        """Return all machines with our name prefix, including ended ones that the provider still lists."""
+        """Return all machines whose names have our prefix, including ended ones that are still listed."""
         ...
 
     async def destroy(self, machine: CloudMachine) -> None:
-        """Destroy the machine with its address, disk and key. Idempotent."""
+        """Destroy the machine with its address, disk and key. Succeeds if it no longer exists."""
         ...
 
     async def check(self) -> AccountStatus: ...
@@ -98,7 +98,7 @@ class Provider(Protocol):
     async def remove(self, leftover: Leftover) -> None: ...
 
     async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
-        """Return the machine's SSH host keys; empty if the provider never knows them. Raises if not known yet."""
+        """Return the machine's SSH host keys; empty if the provider never shows them. Raise if not known yet."""
         ...
 
     async def close(self) -> None: ...

@@ -27,7 +27,7 @@ COST_REGION = "us-east-1"  # Cost Explorer has one endpoint
 
 
 async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus:
-    """Check the credentials with STS, and the access to each region. EC2 has no balance."""
+    """Check the credentials with STS, and the access to each region. EC2 reports no balance."""
     try:
         identity = await aws.read(regions[0], "get_caller_identity", service="sts")
         for region in regions:
@@ -41,7 +41,7 @@ async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus
 
 
 async def _describe_quotas(aws: AwsClient, region: str) -> str:
-    """Describe the quotas: '96 vCPUs G on demand, 0 vCPUs P5 spot'. Missing permission is not an error."""
+    """Return the quotas as text: '96 vCPUs G on demand, 0 vCPUs P5 spot'. A missing permission is not an error."""
     quotas: list[str] = []
     for code, name in QUOTAS.items():
         try:
@@ -55,9 +55,10 @@ async def _describe_quotas(aws: AwsClient, region: str) -> str:
 
 
 class CostExplorerMeter:
-    """Reads the cost of a machine from Cost Explorer, once: each request costs a cent, and the data is a day late.
+    """Reads the cost of an ended machine from Cost Explorer, once per machine, a day after its end.
 
-    The name tag must be activated as a cost allocation tag in the account's billing settings.
+    Each request costs a cent, and the data is a day late. The name tag must be activated as a cost allocation
+    tag in the account's billing settings.
     """
 
     def __init__(self, aws: AwsClient, *, delay_s: float) -> None:

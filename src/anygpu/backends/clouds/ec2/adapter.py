@@ -1,4 +1,4 @@
-"""The EC2 provider: its options, and create, list and terminate instances."""
+"""The EC2 provider: its options, and methods that create, list and terminate instances."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ PAGE_SIZE = 1000
 
 
 class Ec2Options(VmOptions):
-    """Options of an EC2 backend. Default credentials: those of the environment, the profile or the role."""
+    """Options of an EC2 backend. Without credentials, those of the environment, the profile or the role are used."""
 
     profile: str = Field("", description="profile of ~/.aws; empty: the environment's, or the role's")
     access_key_id: str = Field("", description="access key id; empty: ambient credentials")
@@ -115,7 +115,7 @@ class Ec2Provider:
         return self._machine(answer["Instances"][0], region)
 
     async def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Return the exact request of `create`."""
+        """Return the exact RunInstances request that `create` sends."""
         return translate.native_request(order, await self._region_setup(order))
 
     async def machines(self) -> Sequence[CloudMachine]:
@@ -189,7 +189,10 @@ class Ec2Provider:
         return setup
 
     async def _find_created(self, order: MachineOrder) -> CloudMachine:
-        """Find the machine that an earlier, different request with the same client token created."""
+        """Return the machine that an earlier request with the same client token created.
+
+        EC2 refuses a repeated token if the request differs from the first one.
+        """
         named = [{"Name": f"tag:{translate.NAME_TAG}", "Values": [order.name]}]
         made = await self._list_machines(order.offer.region, named)
         if not made:
@@ -217,7 +220,7 @@ class Ec2Provider:
     async def _find_end_times(
         self, region: str, instances: Sequence[dict[str, Any]], machines: Sequence[CloudMachine]
     ) -> None:
-        """Read missing end times of preempted instances from their spot requests."""
+        """Read the end times of preempted instances from their spot requests, where the instances lack them."""
         silent = {m.id for m in machines if m.power is PowerState.ENDED and m.preempted and not m.ended_at_ms}
         params = {
             i["SpotInstanceRequestId"]: i["InstanceId"]
@@ -234,7 +237,7 @@ class Ec2Provider:
 
 
 class MeteredEc2Provider(Ec2Provider):
-    """EC2 with metered costs from Cost Explorer."""
+    """An EC2 provider that also reads metered costs from Cost Explorer."""
 
     def __init__(self, options: Ec2Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
         super().__init__(options, aws, regions)
@@ -246,7 +249,7 @@ class MeteredEc2Provider(Ec2Provider):
 
 
 async def connect(options: Ec2Options) -> Provider:
-    """Create the provider without a call to AWS. Wrong credentials or regions are reported by later calls."""
+    """Create the provider without calling AWS. Wrong credentials or regions cause errors in later calls."""
     aws = AwsClient(endpoint=options.endpoint, profile=options.profile, keys=_keys(options))
     regions = options.regions or (await aws.default_region(),)
     return MeteredEc2Provider(options, aws, regions) if options.meter else Ec2Provider(options, aws, regions)

@@ -1,4 +1,4 @@
-"""Call AWS by boto3 in a few threads, and translate its errors.
+"""Call AWS with boto3 in a few threads, and translate its errors.
 
 Error codes: docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
 """
@@ -57,7 +57,7 @@ NOT_FOUND_SUFFIXES = ("NotFound", "NoSuchEntity")
 
 
 def translate_client_error(error: Any, *, what: str, region: str, who: str) -> AnygpuError | OutcomeUnknown:
-    """Translate a botocore ClientError. `who` names the credentials without showing them."""
+    """Translate a botocore ClientError, AWS's own error answer. `who` names the credentials without showing them."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     detail = str(error.response.get("Error", {}).get("Message", "")) or code
@@ -82,7 +82,7 @@ def translate_client_error(error: Any, *, what: str, region: str, who: str) -> A
 
 
 def translate_transport_error(error: Exception, *, region: str, who: str) -> AnygpuError | OutcomeUnknown:
-    """Translate any other botocore error: either nothing was sent, or the outcome is unknown."""
+    """Translate any other botocore error. Return `OutcomeUnknown` if the request may have reached AWS."""
     from botocore import exceptions
 
     never_sent = (
@@ -107,10 +107,13 @@ READ_S = 60  # RunInstances and large pages take some seconds
 
 
 class AwsClient:
-    """Calls AWS in threads. boto3 is imported at the first call, because that takes a third of a second."""
+    """Calls AWS in threads. boto3 is imported at the first call, because the import takes a third of a second."""
 
     def __init__(self, *, endpoint: str = "", profile: str = "", keys: tuple[str, str, str] | None) -> None:
-        """`keys`: id, secret and session token; None: those of the environment, the profile or the role."""
+        """Create the client. `keys` are access key id, secret and session token.
+
+        If `keys` is None, the credentials of the environment, the profile or the role are used.
+        """
         self._endpoint = endpoint
         self._profile = profile
         self._keys = keys
@@ -121,7 +124,7 @@ class AwsClient:
 
     @property
     def credentials_label(self) -> str:
-        """Names the credentials in use, for error messages."""
+        """Description of the credentials in use, for error messages."""
         if self._keys:
             return f"access key {self._keys[0]}"
         return f"profile {self._profile!r}" if self._profile else "the AWS credentials of the environment"
@@ -131,18 +134,21 @@ class AwsClient:
         return str(session.region_name or "us-east-1")
 
     async def call(self, region: str, operation: str, *, service: str = "ec2", **params: Any) -> Any:
-        """Send a write. An error other than LaunchError leaves the outcome unknown."""
+        """Send a request that changes something.
+
+        After an error other than LaunchError, the change may have been made.
+        """
         return await self._in_thread(partial(self._call_client, service, region, operation, params), region)
 
     async def read(self, region: str, operation: str, *, service: str = "ec2", **params: Any) -> Any:
-        """Send a read. Without an answer, raises BackendUnavailable."""
+        """Send a request that only reads. Raise `BackendUnavailable` if there is no answer."""
         try:
             return await self.call(region, operation, service=service, **params)
         except OutcomeUnknown as error:
             raise BackendUnavailable(str(error)) from error
 
     async def pages(self, region: str, operation: str, key: str, **params: Any) -> AsyncIterator[Any]:
-        """Yield all items that a paged operation lists under `key`."""
+        """Yield all items under `key` from all pages of an operation's answers."""
         token: dict[str, str] = {}
         while True:
             page = await self.read(region, operation, **params, **token)
@@ -209,7 +215,7 @@ class AwsClient:
 
 @cache
 def _model_loader() -> Any:
-    """Return the loader of service models. Shared, because reading the EC2 model takes a second."""
+    """Return botocore's loader of service models. It is shared, because loading the EC2 model takes a second."""
     from botocore.loaders import create_loader
 
     return create_loader()

@@ -1,7 +1,7 @@
-"""Offers of one EC2 region: on demand, spot by zone, and capacity that is paid for already.
+"""Offers of one EC2 region: on demand, spot by zone, and capacity that is already paid for.
 
-On-demand prices come from a table in this package, because the Pricing API needs its own permission and region. A type
-or region that is not in the table has no on-demand offer: unknown prices are not guessed.
+On-demand prices come from a table in this package, because the Pricing API needs its own permission and
+region. A type or region that is not in the table has no on-demand offer: unknown prices are not guessed.
 """
 
 import csv
@@ -21,7 +21,7 @@ PRICES = Path(__file__).with_name("prices.csv")
 
 
 def on_demand_microusd(instance_type: str, region: str) -> int | None:
-    """Return the on-demand price per hour; None if it is not known."""
+    """Return the on-demand price per hour in micro-dollars; None if it is unknown."""
     return _price_table().get((instance_type, region))
 
 
@@ -47,7 +47,7 @@ BLOCK_MARGIN_S = 1800  # EC2 ends instances 30 minutes before the Capacity Block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityReservation:
-    """A capacity reservation of the account. It is paid for, used or not."""
+    """A capacity reservation of the account. It costs the same whether it is used or not."""
 
     id: str
     type: str
@@ -58,7 +58,7 @@ class CapacityReservation:
 
 
 class RegionOffers:
-    """Finds the instance types of one region and their prices."""
+    """Finds the instance types of one region, and their prices."""
 
     def __init__(self, aws: AwsClient, region: str, *, disk_gib: int) -> None:
         self._aws = aws
@@ -66,7 +66,7 @@ class RegionOffers:
         self._disk_gib = disk_gib
 
     async def instance_types(self, need: Resources, wanted: Sequence[str]) -> list[Offer]:
-        """Return the instance types that fit `need`, without prices."""
+        """Return the instance types that fit `need` as offers without a price."""
         patterns = [*wanted] or [*_type_patterns(need)]
         pages = self._aws.pages(
             self._region,
@@ -84,7 +84,7 @@ class RegionOffers:
                 yield replace(machine, price_microusd_per_hour=price)
 
     async def spot(self, machines: Sequence[Offer]) -> list[Offer]:
-        """Return one spot offer per zone, because prices and interruptions differ between zones."""
+        """Return one spot offer per instance type and zone, because prices and interruptions differ between zones."""
         if not machines:
             return []
         prices = self._aws.pages(
@@ -104,7 +104,7 @@ class RegionOffers:
         ]
 
     async def reserved_capacity(self, ids: Sequence[str]) -> list[CapacityReservation]:
-        """Return those of the reservations that are active in this region."""
+        """Return the reservations with these `ids` that are active in this region."""
         pages = self._aws.pages(
             self._region,
             "describe_capacity_reservations",
@@ -114,7 +114,7 @@ class RegionOffers:
         return [_reservation(item) async for item in pages if item["CapacityReservationId"] in ids]
 
     async def unused_commitments(self) -> dict[str, tuple[int, int]]:
-        """Return the types with unused Reserved Instances: their number, and the marginal price per hour."""
+        """Return unused Reserved Instances: by instance type, their number and their price per hour of use."""
         bought: Counter[str] = Counter()
         marginal: dict[str, int] = {}
         answer = await self._aws.read(
@@ -128,7 +128,7 @@ class RegionOffers:
         return {name: (count, marginal[name]) for name, count in unused.items()}
 
     async def _running_on_demand(self, types: Iterable[str]) -> Counter[str]:
-        """Count all on-demand instances of the account, because Reserved Instances cover any of them."""
+        """Count the running on-demand instances of the account by type. Reserved Instances cover any of them."""
         names = sorted(types)
         if not names:
             return Counter()
@@ -158,7 +158,10 @@ class RegionOffers:
 
 
 def reservation_offer(machine: Offer, reservation: CapacityReservation, now: datetime) -> Offer:
-    """Return the offer of a reservation, at no further cost."""
+    """Return the offer for a free instance of a reservation.
+
+    Its price is 0, as the reservation is paid for anyway.
+    """
     left_s = None
     if reservation.ends_at is not None:
         margin_s = BLOCK_MARGIN_S if reservation.block else 0
@@ -175,7 +178,7 @@ def reservation_offer(machine: Offer, reservation: CapacityReservation, now: dat
 
 
 def at_marginal_price(offer: Offer, unused: Mapping[str, tuple[int, int]]) -> Offer:
-    """Return the offer at the marginal price of an unused Reserved Instance, if there is one."""
+    """Return the offer at the price of an unused Reserved Instance; unchanged if there is none of its type."""
     if offer.name not in unused:
         return offer
     count, price = unused[offer.name]
@@ -190,7 +193,7 @@ def _type_patterns(need: Resources) -> Iterator[str]:
 
 
 def _fits(offer: Offer, need: Resources) -> bool:
-    """Return whether the GPU count fits. The planner checks and explains everything else."""
+    """Return whether the offer has enough GPUs. The planner checks everything else, and explains rejections."""
     wanted = need.gpu.count if need.gpu else 0
     return offer.gpu_count >= wanted and bool(offer.gpu_count) == bool(wanted)
 

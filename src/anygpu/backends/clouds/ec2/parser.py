@@ -1,7 +1,7 @@
-"""Parse DescribeInstances answers many times faster than botocore: only the fields we use, only what changed.
+"""Parse DescribeInstances answers many times faster than botocore: only the fields in use, only changed instances.
 
-botocore walks all seventy members of every instance, which is a second of computing for a thousand machines. Names are
-those of botocore's ec2 model (`locationName`). Error answers are left to botocore.
+botocore parses all seventy fields of every instance, which takes a second of CPU time for a thousand
+machines. Names are those of botocore's ec2 model (`locationName`). Error answers are left to botocore.
 """
 
 import gc
@@ -29,7 +29,10 @@ Parsed = dict[str, Any]
 
 
 class InstanceParser:
-    """Parses the answers of one region. Reservations whose XML has not changed are taken from a cache."""
+    """Parses the answers of one region. Reservations whose XML has not changed are taken from a cache.
+
+    A reservation here is EC2's group of instances that were launched by one request.
+    """
 
     def __init__(self) -> None:
         self._cache: dict[bytes, list[Parsed]] = {}
@@ -43,7 +46,10 @@ class InstanceParser:
             response_dict["body"] = EMPTY_RESPONSE
 
     def parse(self, body: bytes) -> Parsed:
-        """Return what botocore would return, with only the fields in use. Do not modify it: it is cached."""
+        """Return what botocore would return, but only the fields in use.
+
+        Callers must not modify the cached result.
+        """
         rest, reservations = _split_reservations(body)
         if len(self._cache) > MAX_CACHED:
             self._cache = {}
@@ -59,7 +65,10 @@ class InstanceParser:
 
 
 def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
-    """Split the answer into the rest and its reservations. Does not split XML with comments or CDATA."""
+    """Split the XML into the part without reservations, and a list of reservations.
+
+    XML with comments or CDATA is not split: the list is then empty.
+    """
     starts = [match.start() for match in RESERVATION.finditer(body)]
     end = body.rfind(RESERVATIONS_END)
     if not starts or end < starts[-1] or b"<!" in body:
@@ -70,7 +79,7 @@ def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
 
 @contextmanager
 def _gc_paused() -> Iterator[None]:
-    """Pause garbage collection: the many nodes of the XML tree would trigger full collections."""
+    """Pause garbage collection, because the many nodes of the XML tree would trigger full collections."""
     was_on = gc.isenabled()
     gc.disable()
     try:

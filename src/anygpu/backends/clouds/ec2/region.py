@@ -17,7 +17,7 @@ Group = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionOptions:
-    """The options of a backend that affect its region setup."""
+    """The backend options that affect the setup of its regions."""
 
     image: str = ""  # an AMI id, or a name pattern with *; empty: our default
     subnet: str = ""
@@ -29,7 +29,7 @@ class RegionOptions:
 
 
 class RegionSetups:
-    """Finds and caches the setup of each region, for machines with and without GPUs."""
+    """Finds and caches the setup (image, security group) of each region, for machines with and without GPUs."""
 
     def __init__(self, aws: AwsClient, wishes: RegionOptions) -> None:
         self._aws = aws
@@ -139,7 +139,7 @@ class RegionSetups:
         return GROUP if self._options.ssh_port == 22 else f"{GROUP}-{self._options.ssh_port}"
 
     def forget(self, region: str) -> None:
-        """Forget the setups of a region, because the image or the group may have been deleted."""
+        """Drop the cached setups of a region. Called when the image or the group may have been deleted."""
         self._setups = {key: setup for key, setup in self._setups.items() if key[0] != region}
 
 

@@ -1,4 +1,4 @@
-"""Translate between EC2 and anygpu: build RunInstances requests, read instances. Pure."""
+"""Translate between EC2 and anygpu: build RunInstances requests, convert instances. Pure functions."""
 
 import json
 import re
@@ -59,13 +59,16 @@ def native_request(order: MachineOrder, setup: RegionSetup) -> dict[str, Any]:
 
 
 def user_data(order: MachineOrder) -> str:
-    """Build the cloud-init configuration: the SSH key and the startup script. No key pair needs a clean-up."""
+    """Build the cloud-init configuration with the SSH key and the startup script.
+
+    With the key in the user data, there is no EC2 key pair to clean up.
+    """
     config = {"ssh_authorized_keys": [order.public_key], "runcmd": [["sh", "-c", order.startup_script]]}
     return f"#cloud-config\n{json.dumps(config, indent=1)}\n"
 
 
 def machine_of(instance: Mapping[str, Any], region: str, *, public_address: bool = True) -> CloudMachine:
-    """Convert an instance of DescribeInstances or RunInstances."""
+    """Convert an instance, as DescribeInstances and RunInstances return it, to a `CloudMachine`."""
     power = POWER[instance["State"]["Name"]]
     reason = instance.get("StateReason", {})
     transition = str(instance.get("StateTransitionReason", ""))
@@ -84,7 +87,7 @@ def machine_of(instance: Mapping[str, Any], region: str, *, public_address: bool
 
 
 def was_preempted(instance: Mapping[str, Any]) -> bool:
-    """Return whether AWS reclaimed a spot instance. Sometimes only the transition reason tells."""
+    """Return whether AWS reclaimed a spot instance. Sometimes only the state transition reason shows that."""
     if instance.get("InstanceLifecycle") != "spot":
         return False
     transition = str(instance.get("StateTransitionReason", ""))
@@ -94,7 +97,7 @@ def was_preempted(instance: Mapping[str, Any]) -> bool:
 
 
 def ended_at_ms(transition: str) -> int | None:
-    """Parse the time in 'User initiated (2026-01-31 12:00:00 GMT)'; None if there is none."""
+    """Parse the time in 'User initiated (2026-01-31 12:00:00 GMT)'; None if the text has no time."""
     match = TRANSITION_TIME.search(transition)
     if match is None:
         return None
@@ -106,7 +109,7 @@ def name_of(tagged: Mapping[str, Any]) -> str:
 
 
 def host_keys(console: str) -> tuple[str, ...]:
-    """Parse the host keys that cloud-init prints on the console. The newest block counts."""
+    """Parse the host keys that cloud-init prints on the console. If it printed several blocks, the newest is used."""
     blocks = HOST_KEYS.findall(console)
     lines = blocks[-1].splitlines() if blocks else []
     return tuple(" ".join(line.split()[:2]) for line in lines if len(line.split()) >= 2)
