@@ -54,7 +54,7 @@ class ControlPolicy:
     telemetry_every_s: float = 10
     probe_every_s: float = 10  # how often a healthy attempt is probed
     retry_interval_s: float = 0.5  # how often an attempt that is ending is probed, and failed work is retried
-    probes_before_lost: int = 3  # an attempt is lost only after so many probes without a heartbeat
+    probes_before_lost: int = 3  # least number of probes without a heartbeat before an attempt is lost
     claim_limit_s: float = 600  # from the launch to the agent's claim
     cancel_limit_s: float = 60  # from the cancellation to the agent's end report
     stop_limit_s: float = (

@@ -233,7 +233,7 @@ class Supervisor:
         now = self._clock.monotonic()
         times = {task.name: task.next_at() for task in term.tasks}
         idle = [at for name, at in times.items() if name not in term.running]
-        if min([term.reconcile_timers.next_at(), *idle]) <= now:  # became due after this round checked it
+        if min([term.reconcile_timers.next_at(), *idle]) <= now:  # a job or task became due during this round
             return MIN_SLEEP_S
         rounds = [term.reloaded_at + self._policy.poll_s, term.reconcile_timers.next_at(), *times.values()]
         next_at = min((at for at in rounds if now < at < NEVER), default=now)

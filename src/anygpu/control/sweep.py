@@ -35,7 +35,7 @@ class OrphanResource:
     name: str
     id: str = ""
     region: str = ""
-    since_ms: int = 0  # when it was first found without an owner
+    since_ms: int = 0  # when the resource was first found without an owner
 
     @property
     def key(self) -> Key:

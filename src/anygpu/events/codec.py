@@ -12,7 +12,7 @@ from anygpu.events.view import JobView
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
-# (type, version) -> how its data becomes the next version's.
+# (type, version) -> function that converts data of this version to the next version.
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}

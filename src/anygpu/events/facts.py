@@ -79,9 +79,9 @@ class BetterPlace:
     """
 
     offer: Offer
-    saves_microusd: int  # negative if it costs more
+    saves_microusd: int  # negative if moving costs more
     saves_low_microusd: int
-    sooner_s: float  # negative if it finishes later
+    sooner_s: float  # negative if the job then finishes later
     sooner_low_s: float
     by_itself: bool = False  # whether the job migrates by itself after its next checkpoint
 

@@ -52,11 +52,11 @@ class Offer:
     wait_reason: str = ""
     expected_wait_s: float = 0
     max_run_s: float | None = None
-    containers: bool = False  # whether it can run container images
+    containers: bool = False  # whether the machine can run container images
     self_expires: str = "none"  # halt | max_duration | none: how the machine ends without the server
     billing: Billing = Billing()
-    lease_s: float = 0  # how long its agent may lose contact before it stops; 0: the server's default
-    refused: str = ""  # why the backend's configuration forbids it, such as a price limit
+    lease_s: float = 0  # how long an agent may lose contact before it stops; 0: the server's default
+    refused: str = ""  # why the backend's configuration forbids the offer, such as a price limit
     driver: str = ""  # the version of the GPU driver, if known
 
     @property

@@ -113,7 +113,7 @@ class ArtifactSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRejected(Event):
-    """A stored checkpoint could not be read; the one before it is used."""
+    """A stored checkpoint could not be read; the checkpoint before it is used."""
 
     attempt: int
     checkpoint_id: str

@@ -52,8 +52,8 @@ class AttemptView:
     hold_ended: bool = False
     stranded: str = ""  # why its backend could not be called
     usage: Usage | None = None  # set when the attempt is released
-    orphans: tuple[Usage, ...] = ()  # machines with its name that appeared after its release
-    metered_microusd: int | None = None  # the provider's charge, if it differs
+    orphans: tuple[Usage, ...] = ()  # machines of the attempt that appeared after its release
+    metered_microusd: int | None = None  # the provider's charge, if it differs from the ledger
 
     @property
     def is_over(self) -> bool:
@@ -96,7 +96,7 @@ class JobView:
     position: int  # of the last event
     status: Status = Status.QUEUED
     phase: Phase = Phase.PLANNING
-    reason: str = ""  # why it waits
+    reason: str = ""  # why the job waits
     attempts: tuple[AttemptView, ...] = ()
     checkpoints: tuple[CheckpointRef, ...] = ()  # valid ones, oldest first
     past_checkpoints: tuple[str, ...] = ()  # ids of recently deleted checkpoints

@@ -36,7 +36,7 @@ _COMMON_MISTAKES = {
 class SpecOrigin:
     """The source of a spec mapping.
 
-    With it, errors show the file, the line, and the name that the caller used for a field.
+    Error messages use it to show the file, the line, and the name that the caller used for a field.
     """
 
     source: str = "spec"

@@ -35,7 +35,7 @@ class ReportState:
     """The state of an attempt's reports: how much is stored, and the newest progress, phase and telemetry."""
 
     acked: int = 0  # highest stored sequence number
-    beats: int = 0  # increases with every report or heartbeat; the supervisor watches it change
+    beats: int = 0  # number of reports and heartbeats; a change shows that the agent is alive
     marks: Marks = field(default_factory=Marks)
     phase: str = ""  # the newest phase the agent reported
     progress: Mapping[str, Any] = field(default_factory=dict)

@@ -51,7 +51,7 @@ class CandidateSource:
     def candidates(self, views: Sequence[JobView], *, observe: bool = False) -> "Candidates":
         """Return the candidates for one scheduling pass.
 
-        If `observe` is true, failed attempts since the last pass first start cooldowns.
+        If `observe` is true, cooldowns are first updated with the attempts that failed since the last pass.
         """
         if observe:
             self._cooldown.observe(views)

@@ -84,7 +84,7 @@ class OfferComparer:
         duration = past_durations(view.spec, read, past or ())
         left_s = deadline_left_s(view, self._clock.wall_ms())
         comparison = rank(view.spec, candidates, read, deadline_s=left_s, duration=duration)
-        if left_s is not None and not comparison.ranked:  # no offer meets the deadline: compare without it
+        if left_s is not None and not comparison.ranked:  # no offer meets the deadline: ignore it
             comparison = rank(view.spec, candidates, read, duration=duration)
         return JobComparison(comparison=comparison, analysis=read)
 

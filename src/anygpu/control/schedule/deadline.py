@@ -343,9 +343,9 @@ def _is_as_fast(one: Offer, other: Offer) -> bool:
 
 
 def _on_demand_price(view: JobView, choices: SpotChoices) -> float:
-    """Return the price of on-demand for the job.
+    """Return the on-demand price for the job.
 
-    If the job runs on-demand, this is the price of its own machine, else that of the on-demand offer.
+    If the job runs on-demand, return the price of its own machine, else the price of the on-demand offer.
     """
     live = view.live_attempt
     paid = None if live is None or live.offer.interruptible else live.hourly_microusd

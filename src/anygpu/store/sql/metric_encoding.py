@@ -15,7 +15,7 @@ from struct import Struct
 
 from anygpu.store.sampling import extreme_indices
 
-SKETCH_GROUP = 64  # a sketch keeps the extremes of each group of so many points
+SKETCH_GROUP = 64  # points per group; a sketch keeps the extremes of each group
 MIN_COMPRESSED_BYTES = 128  # below this size compression saves nothing
 
 _HEAD = Struct("<BI")  # compression, number of points

@@ -269,8 +269,8 @@ Table(  # time and cost of completed jobs, and the predictions
     Column("wall_s", Float, nullable=False),
     Column("cost_microusd", BigInteger, nullable=False),
     Column("ended_at_ms", BigInteger, nullable=False),
-    Column("predicted", Text),  # before it ran
-    Column("calibrated", Text),  # after its first steps
+    Column("predicted", Text),  # the prediction before the job ran
+    Column("calibrated", Text),  # the prediction after the first steps
     Index("outcomes_of_workload", "organisation", "fingerprint", "ended_at_ms"),
     Index("outcomes_of_organisation", "organisation", "ended_at_ms"),
     Index("outcomes_by_end", "ended_at_ms"),

@@ -33,7 +33,7 @@ class Profile:
     updated_at_ms: int = 0
     encrypted: bytes | None = field(
         default=None, repr=False, compare=False
-    )  # not compared: key rotation changes it
+    )  # not compared, because key rotation changes the value
 
 
 class Profiles:
