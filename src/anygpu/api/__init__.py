@@ -1,1 +1,1 @@
-"""Pydantic models of every HTTP request and response: the one source for the server, the SDK and OpenAPI."""
+"""Pydantic models of every HTTP request and response. The server, the SDK and the OpenAPI document use them."""

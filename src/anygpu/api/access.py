@@ -16,7 +16,7 @@ class ApiIndex(ApiModel):
 
 
 class CallerIdentity(ApiModel):
-    """Owner and role of the token, and the server that answered."""
+    """The owner and role of the token, and the server's version and agent URL."""
 
     organisation: str = Field(examples=["local"])
     project: str = Field(examples=["default"])
@@ -27,14 +27,14 @@ class CallerIdentity(ApiModel):
 
 
 class LoginLink(ApiModel):
-    """A link that logs in one browser, once, within `expires_s`."""
+    """A link that logs in one browser, once, within `expires_s` seconds."""
 
     url: str = Field(examples=["http://127.0.0.1:7791/login/…"])
     expires_s: float = Field(examples=[60])
 
 
 class TokenRequest(RequestModel):
-    """A token to create. Organisation, project and person default to the caller's; the role to `member`."""
+    """A token to create. Defaults: the caller's organisation, project and person, and the role `member`."""
 
     name: str = Field(default="", max_length=200, examples=["laptop"])
     role: str = Field(default="member", max_length=200, examples=["member"])
@@ -60,7 +60,7 @@ class TokenDetails(ApiModel):
 
 
 class CreatedToken(TokenDetails):
-    """A new token. The server shows `token` this once and stores only its hash."""
+    """A new token. The server shows `token` only now and stores only its hash."""
 
     token: str = Field(examples=["anygpu_…"])
 

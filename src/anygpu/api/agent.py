@@ -1,6 +1,7 @@
 """JSON bodies of the agent protocol (docs/reference/agent-protocol.md).
 
-The agent itself has no dependencies and does not import these. Agents of other versions may send further keys.
+The agent does not import these models, because it has no dependencies. Agents of other versions may send
+additional keys.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ from anygpu.api.base import ApiModel
 
 
 class ClaimRequest(ApiModel):
-    """An agent claims its attempt. The first claimant owns it."""
+    """An agent's claim of its attempt. The first claimant owns the attempt."""
 
     ticket: str = Field(max_length=1000)
     claimant: str = Field(max_length=128)
@@ -19,7 +20,7 @@ class ClaimRequest(ApiModel):
 
 
 class AttemptAssignment(ApiModel):
-    """Answer to a claim: the token of the attempt, its intervals and its work."""
+    """The answer to a claim: the token of the attempt, its time intervals and its job."""
 
     protocol: int
     token: str
@@ -34,14 +35,14 @@ class AttemptAssignment(ApiModel):
 
 
 class AgentOrder(ApiModel):
-    """`cancel`, or `stop` with a reason."""
+    """An order to the agent: `cancel`, or `stop` with a reason."""
 
     kind: str
     reason: str | None = None
 
 
 class ReportReceipt(ApiModel):
-    """Answer to a report or heartbeat. Frames up to `acked` are durable."""
+    """The answer to a report or heartbeat. Frames up to number `acked` are stored."""
 
     acked: int
     lease_s: float
@@ -49,7 +50,7 @@ class ReportReceipt(ApiModel):
 
 
 class CurrentOrders(ApiModel):
-    """All orders for an attempt now."""
+    """All current orders for an attempt."""
 
     version: int
     orders: list[AgentOrder]
@@ -57,14 +58,14 @@ class CurrentOrders(ApiModel):
 
 
 class ChunkDescription(ApiModel):
-    """A part of a file."""
+    """A chunk (part) of a file to upload."""
 
     size: int
     sha256: str
 
 
 class UploadFile(ApiModel):
-    """A file to upload, in chunks."""
+    """A file to upload, with its chunks."""
 
     path: str
     size: int
@@ -73,7 +74,7 @@ class UploadFile(ApiModel):
 
 
 class CheckpointUpload(ApiModel):
-    """A checkpoint to upload; the newest file first."""
+    """A checkpoint to upload. Its newest file is first."""
 
     step: int
     at: float
@@ -89,7 +90,7 @@ class ArtifactUpload(ApiModel):
 
 
 class MissingChunk(ApiModel):
-    """A chunk that the server lacks, and the request that stores it."""
+    """A chunk that the server does not have, and the request that uploads it."""
 
     sha256: str
     url: str
@@ -98,7 +99,7 @@ class MissingChunk(ApiModel):
 
 
 class UploadPlan(ApiModel):
-    """Answer to a new checkpoint or artifact: the id to commit with, and the missing chunks."""
+    """The answer to a new checkpoint or artifact: the id to commit with, and the missing chunks."""
 
     id: str
     uploads: list[MissingChunk]
@@ -118,6 +119,6 @@ class EndReport(ApiModel):
 
 
 class Acknowledgement(ApiModel):
-    """The commit is durable."""
+    """The answer to a commit that was stored."""
 
     ok: bool

@@ -8,7 +8,7 @@ from anygpu.api.base import TIME, ApiModel, RequestModel
 
 
 class BackendDetails(ApiModel):
-    """A configured backend. `credentials` says where they come from: vault, settings, ambient or none."""
+    """A configured backend. `credentials` is the source of its credentials: vault, settings, ambient or none."""
 
     name: str = Field(examples=["lab"])
     kind: str = Field(examples=["ssh"])
@@ -23,13 +23,13 @@ class BackendDetails(ApiModel):
 
 
 class BackendList(ApiModel):
-    """Backends by name."""
+    """Backends, sorted by name."""
 
     backends: list[BackendDetails]
 
 
 class BackendRequest(RequestModel):
-    """A backend to configure. With `replace`, credentials that are left out are kept and null removes one."""
+    """A backend to configure. With `replace`, a credential that is left out is kept, and null removes one."""
 
     name: str = Field(max_length=200, examples=["lab"])
     kind: str = Field(max_length=200, examples=["ssh"])
@@ -58,13 +58,13 @@ class BackendKindDetails(ApiModel):
 
 
 class BackendKindList(ApiModel):
-    """Kinds of backends by name."""
+    """Kinds of backends, sorted by name."""
 
     kinds: list[BackendKindDetails]
 
 
 class RotationReport(ApiModel):
-    """Counts of credentials and secrets that were encrypted again, and that could not be decrypted."""
+    """The numbers of credentials and secrets that were encrypted again, and that could not be decrypted."""
 
     sealed: int = Field(examples=[3])
     unopenable: int = Field(examples=[0])
@@ -83,7 +83,7 @@ class GpuOffer(ApiModel):
 
 
 class BackendCheckReport(ApiModel):
-    """Whether the credentials of a backend work, what they allow, and what it offers."""
+    """Whether the credentials of a backend work, the limits of the account, and the backend's offers."""
 
     name: str = Field(examples=["lab"])
     valid: bool = Field(examples=[True])

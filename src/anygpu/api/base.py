@@ -13,20 +13,20 @@ MACHINE = "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1"
 class ApiModel(BaseModel):
     """A request or response of the API.
 
-    `defer_build`: validators are compiled at the first use, because a server start needs none of them.
+    `defer_build` compiles validators at their first use, because the start of a server needs none of them.
     """
 
     model_config = ConfigDict(defer_build=True)
 
 
 class RequestModel(ApiModel):
-    """A JSON request body. Unknown keys and implicit conversions are refused."""
+    """A JSON request body. Unknown keys and values of the wrong type are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def example_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Build an example from the `examples` of the fields, following nested models."""
+    """Build an example of a model from the `examples` of its fields and of nested models."""
     return {name: _example(info) for name, info in model.model_fields.items()}
 
 

@@ -8,7 +8,7 @@ from anygpu.api.base import JOB_ID, MACHINE, TIME, ApiModel, RequestModel
 
 
 class SubmittedJob(ApiModel):
-    """Answer to a submitted or resumed job. `created` is false when the idempotency key was already used."""
+    """The answer to a submitted or resumed job. `created` is false if the idempotency key was used before."""
 
     id: str = Field(examples=[JOB_ID])
     job_id: str = Field(examples=[JOB_ID])
@@ -20,7 +20,7 @@ class SubmittedJob(ApiModel):
 
 
 class JobProgress(ApiModel):
-    """Progress as the newest attempt reported it; null where it reported nothing."""
+    """Progress as the newest attempt reported it. Fields that it did not report are null."""
 
     fraction: float | None = Field(examples=[0.3])
     step: int | float | None = Field(examples=[120])
@@ -38,7 +38,7 @@ class LatestCheckpoint(ApiModel):
 
 
 class JobFailure(ApiModel):
-    """Why a job failed. `blame` says who must act."""
+    """Why a job failed. `blame` tells who can fix it."""
 
     code: str
     message: str
@@ -104,7 +104,7 @@ class AttemptDetails(ApiModel):
 
 
 class JobPrediction(ApiModel):
-    """Predicted time and cost of a whole job. Low and high enclose the result in nine of ten cases."""
+    """Predicted time and cost of a whole job. In nine of ten cases the result is between low and high."""
 
     wall_s: float = Field(examples=[8040.0])
     wall_low_s: float = Field(examples=[5200.0])
@@ -130,7 +130,7 @@ class BetterOfferLocation(ApiModel):
 
 
 class BetterOffer(ApiModel):
-    """A better offer for the rest of a running job, and what migrating saves."""
+    """A better offer for the rest of a running job, and what a migration to it saves."""
 
     place: BetterOfferLocation
     saves_microusd: int = Field(examples=[3_100_000])
@@ -157,7 +157,7 @@ class JobDetails(JobSummary):
 
 
 class MigrationRequest(RequestModel):
-    """The backend on which a job shall continue."""
+    """The backend on which a job should continue."""
 
     to: str = Field(max_length=200, examples=["lambda"])
 
@@ -172,7 +172,7 @@ class CompatProgress(ApiModel):
 
 
 class CompatTask(ApiModel):
-    """A job in the shape of `/orchestrate` and `/status`."""
+    """A job in the format of `/orchestrate` and `/status`."""
 
     task_id: str = Field(examples=[JOB_ID])
     status: str = Field(examples=["running"])

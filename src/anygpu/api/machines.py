@@ -24,7 +24,7 @@ class MachineDetails(ApiModel):
 
 
 class LeftoverResource(ApiModel):
-    """An address, disk, key or group that remained after its machine ended."""
+    """An address, disk, key or security group that remained after its machine ended."""
 
     backend: str = Field(examples=["aws"])
     kind: str = Field(examples=["address"])
@@ -34,7 +34,7 @@ class LeftoverResource(ApiModel):
 
 
 class MachineList(ApiModel):
-    """Machines as the providers list them now. `silent` has the backends that did not answer, and why."""
+    """Machines as the providers list them now. `silent` gives a reason for each backend that did not answer."""
 
     machines: list[MachineDetails]
     leftovers: list[LeftoverResource]
@@ -42,7 +42,7 @@ class MachineList(ApiModel):
 
 
 class SweepReport(ApiModel):
-    """Machines and leftovers without an owner, which are being ended. `troubles` has what failed, and why."""
+    """Machines and leftovers without an owner, which are being removed. `troubles` lists what failed, and why."""
 
     machines: list[MachineDetails] = Field(examples=[[]])
     leftovers: list[LeftoverResource]

@@ -1,4 +1,4 @@
-"""Plans: offers compared for a job, and the accuracy of predictions."""
+"""Plans: the compared offers for a job, and the accuracy of predictions."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class PlanRequest(RequestModel):
 
 
 class OfferIdentity(ApiModel):
-    """Which machine an offer is for."""
+    """The backend, region and machine type of an offer."""
 
     backend: str = Field(examples=["cloud"])
     name: str = Field(examples=["gpu_1x_rtx4090"])
@@ -86,7 +86,7 @@ class WorkloadFact(ApiModel):
 
 
 class CodeLint(ApiModel):
-    """Code that costs money or loses work, and what to do about it."""
+    """A finding in the job's code that costs money or may lose work, and how to fix it."""
 
     code: str = Field(examples=["no_checkpoint"])
     says: str = Field(examples=["nothing is saved before the end"])
@@ -127,7 +127,7 @@ class JobPlanDetails(ApiModel):
 
 
 class ErrorSummary(ApiModel):
-    """Errors of predictions as shares of the actual value. `held` counts intervals that contained it."""
+    """Errors of predictions as fractions of the actual value. `held` counts intervals that contained that value."""
 
     jobs: int = Field(examples=[12])
     median_error: float = Field(examples=[0.08])
@@ -139,7 +139,7 @@ class ErrorSummary(ApiModel):
 
 
 class BasisAccuracy(ApiModel):
-    """Accuracy of the predictions that rest on one basis."""
+    """Accuracy of the predictions that have the same basis."""
 
     jobs: int = Field(examples=[12])
     time: ErrorSummary | None
@@ -147,7 +147,7 @@ class BasisAccuracy(ApiModel):
 
 
 class StageAccuracy(BasisAccuracy):
-    """Accuracy of the predictions made at one stage of a job."""
+    """Accuracy of the predictions made at one stage of a job: before it ran, or after its first steps."""
 
     by_basis: dict[str, BasisAccuracy] = Field(
         examples=[{"history": {"jobs": 12, "time": _ERRORS, "cost": None}}]
@@ -155,7 +155,10 @@ class StageAccuracy(BasisAccuracy):
 
 
 class AccuracyReport(ApiModel):
-    """Accuracy of the newest `most` predicted and completed jobs; `target` is the wanted share of held intervals."""
+    """Accuracy for the newest `most` jobs that were predicted and have completed.
+
+    `target` is the desired fraction of intervals that contain the result.
+    """
 
     jobs: int = Field(examples=[12])
     most: int = Field(examples=[1000])

@@ -6,7 +6,7 @@ from anygpu.api.base import JOB_ID, TIME, ApiModel
 
 
 class QueuedJob(ApiModel):
-    """A waiting job. Hours are GPU hours; for jobs without a GPU, hours of CPU slots."""
+    """A waiting job. Hours are GPU hours, or CPU slot hours for jobs without a GPU."""
 
     id: str = Field(examples=[JOB_ID])
     name: str = Field(examples=["digits"])
@@ -30,7 +30,7 @@ class RunningJob(ApiModel):
 
 
 class BackendSlot(ApiModel):
-    """Capacity of a backend. All offers of a cloud are one slot, described by the cheapest."""
+    """Capacity of a backend. All offers of a cloud form one slot, described by the cheapest offer."""
 
     backend: str = Field(examples=["local"])
     name: str = Field(examples=["here"])

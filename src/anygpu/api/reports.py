@@ -12,7 +12,7 @@ URLS = ["http://127.0.0.1:7791/blobs/…"]
 
 
 class SampledSeries(ApiModel):
-    """One metric of an attempt. A value that JSON lacks is "NaN", "Infinity" or "-Infinity"."""
+    """One metric of an attempt. Values that JSON lacks are the strings "NaN", "Infinity" and "-Infinity"."""
 
     name: str = Field(examples=["loss"])
     count: int = Field(examples=[3])
@@ -26,7 +26,7 @@ class SampledSeries(ApiModel):
 
 
 class JobMetrics(ApiModel):
-    """Metrics of one attempt. A stream continues at `cursor`."""
+    """Metrics of one attempt. To follow new points, open a stream at `cursor`."""
 
     attempt: int = Field(examples=[1])
     cursor: int = Field(examples=[3])
@@ -45,7 +45,7 @@ class JobEvent(ApiModel):
 
 
 class JobEventList(ApiModel):
-    """Events in order. Pass `next_after` as `after` to read on."""
+    """Events in order. To get more, pass `next_after` as `after`."""
 
     events: list[JobEvent]
     next_after: int = Field(examples=[17])
@@ -61,7 +61,7 @@ class DownloadableFile(ApiModel):
 
 
 class CheckpointDetails(ApiModel):
-    """A valid checkpoint. `files` is empty after retention removed them."""
+    """A valid checkpoint. `files` is empty if retention has removed them."""
 
     id: str = Field(examples=["c1"])
     attempt: int = Field(examples=[1])
@@ -94,7 +94,7 @@ class ArtifactList(ApiModel):
 
 
 class StoredArchive(ApiModel):
-    """An uploaded archive. `size` is null when it was stored before."""
+    """An uploaded archive. `size` is null if it was stored before."""
 
     sha256: str = Field(examples=[HASH])
     size: int | None = Field(examples=[2048])

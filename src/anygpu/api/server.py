@@ -10,13 +10,13 @@ GPU = {"index": 0, "uuid": "GPU-…", "name": "L4", "use": 0.9, "memory_used": 9
 
 
 class Health(ApiModel):
-    """The process answers."""
+    """The answer of a server process that runs."""
 
     ok: bool = Field(examples=[True])
 
 
 class Readiness(ApiModel):
-    """The server can serve requests."""
+    """The answer of a server that can serve requests."""
 
     ok: bool = Field(examples=[True])
     version: str = Field(examples=["0.1.0"])
@@ -38,7 +38,7 @@ class TelemetrySamples(ApiModel):
 
 
 class RetentionReport(ApiModel):
-    """Amounts that retention removed, or would remove with `dry_run`."""
+    """What retention removed or, with `dry_run`, would remove."""
 
     dry_run: bool = Field(examples=[True])
     jobs: int = Field(examples=[3])
@@ -50,7 +50,7 @@ class RetentionReport(ApiModel):
 
 
 class ProblemDetails(ApiModel):
-    """An error (RFC 9457). `code` is stable; `hint` says what to do. Some errors have further members."""
+    """An error (RFC 9457). `code` never changes; `hint` says what to do. Some errors have additional fields."""
 
     type: str = Field(examples=["about:blank"])
     title: str = Field(examples=["Not found"])

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _prepare_fast_start() -> None:
-    """Defer work that is not needed for the start."""
+    """Postpone work that is not needed for the start, such as garbage collection."""
     gc.disable()  # a start creates only long-lived objects; `freeze_gc` enables it again
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     import pydantic
@@ -89,7 +89,10 @@ async def _serve(settings: Settings) -> None:
 
 
 def _install_signal_handlers(stop: asyncio.Event, address_file: Path) -> None:
-    """The first signal stops the server in order; the second at once, which loses nothing that was acknowledged."""
+    """Stop the server in order at the first signal, and at once at the second.
+
+    Stopping at once loses nothing that was acknowledged.
+    """
 
     def on_signal() -> None:
         if stop.is_set():

@@ -1,4 +1,4 @@
-"""The agent listener: HTTP routes of docs/reference/agent-protocol.md, on a port of its own, for agents alone."""
+"""The agent listener: the HTTP routes of docs/reference/agent-protocol.md, on a separate port for agents only."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from anygpu.store.report_format import parse_report
 from anygpu.store.reports import ReportBatch
 
 MAX_WAIT_S = 30.0
-JSON_BYTES = 8 * 1024 * 1024  # a manifest of many files; reports have their own limit
+JSON_BYTES = 8 * 1024 * 1024  # enough for a manifest of many files; reports have their own limit
 
 Handler = Callable[[Request, Services], Awaitable[Any]]
 
@@ -38,8 +38,8 @@ Handler = Callable[[Request, Services], Awaitable[Any]]
 class AgentRoute:
     """A route with its handler and the models of its bodies.
 
-    Handlers return plain data and the control package validates bodies, because reports are the server's busiest
-    requests. The models document the protocol; tests compare them with real messages.
+    Reports are the server's busiest requests. So handlers return plain data, the control package validates
+    bodies, and the models only document the protocol; tests compare them with real messages.
     """
 
     method: str
@@ -55,7 +55,7 @@ ROUTES: list[AgentRoute] = []
 def route(
     method: str, path: str, *, response: type[ApiModel], body: type[ApiModel] | None = None
 ) -> Callable[[Handler], Handler]:
-    """Declare the function below as the handler of a route."""
+    """Declare the decorated function as the handler of a route."""
 
     def register(handler: Handler) -> Handler:
         ROUTES.append(
@@ -104,7 +104,7 @@ async def heartbeat(request: Request, services: Services) -> Any:
 
 @route("GET", "/orders", response=protocol.CurrentOrders)
 async def orders(request: Request, services: Services) -> Any:
-    """Answer when the orders differ from those the agent has, or after `wait_s`."""
+    """Return the current orders. Wait up to `wait_s` while they equal the orders that the agent has."""
     key = _authenticate(request, services)
     version, wait_s = _number(request, "after", -1), min(_number(request, "wait_s", 0), MAX_WAIT_S)
     hub, signal = services.stream_sources.hub, services.stream_sources.hub.signal(key.job_id)
@@ -126,7 +126,10 @@ async def _wait_for_change(hub: Hub, signal: ChangeSignal, events: int, until: f
 
 
 def _poll_interval_s(services: Services) -> float:
-    """Changes by other server processes come without a signal, so they are polled for."""
+    """Return the longest wait between two checks for new orders, in seconds.
+
+    Other server processes send no signal, so their changes are found by polling.
+    """
     poll_s = services.stream_sources.poll_s
     return MAX_WAIT_S if poll_s is None else 2 * poll_s
 
@@ -166,7 +169,7 @@ async def end(request: Request, services: Services) -> Any:
 
 
 class _Endpoint:
-    """A handler as an ASGI application: services in, JSON out."""
+    """A handler as an ASGI application. Passes the services to the handler, and returns its result as JSON."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -198,7 +201,7 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
 
 
 def _batch_size(batch: ReportBatch) -> tuple[int, int]:
-    """Number of metric points and of log bytes."""
+    """Return the number of metric points and the number of log bytes in a batch of reports."""
     return sum(len(points) for _, points in batch.points), sum(len(data) for _, data in batch.logs)
 
 

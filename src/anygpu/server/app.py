@@ -1,4 +1,4 @@
-"""Build the API: every route in one FastAPI application, behind the access checks."""
+"""Build the API: one FastAPI application with every route, behind the access checks."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ ROUTERS = (
 
 
 class Api(FastAPI):
-    """FastAPI with the models of our routes in its OpenAPI document, which is built at the first request for it."""
+    """A FastAPI application. Its OpenAPI document includes our models, and is built at the first request for it."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -59,7 +59,7 @@ class Api(FastAPI):
 
 
 def build_api(services: Services) -> Api:
-    """Every route, without the access checks."""
+    """Build the application with every route, without the access checks."""
     app = Api(
         title="anygpu",
         summary="Train on any GPU.",

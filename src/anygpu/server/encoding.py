@@ -1,4 +1,4 @@
-"""JSON text as the API writes it: times, events, and numbers that JSON lacks."""
+"""Write JSON as the API defines it: times, events, and strings for NaN and infinities."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from anygpu.events.fold import Recorded
 
 
 def format_time(at_ms: int) -> str:
-    """Format a time as ISO 8601 in UTC with milliseconds."""
+    """Format a Unix time in milliseconds as ISO 8601 in UTC."""
     seconds = datetime.fromtimestamp(at_ms / 1000, UTC)
     return seconds.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
 
@@ -21,7 +21,7 @@ def format_optional_time(at_ms: int | None) -> str | None:
 
 
 def event_json(recorded: Recorded) -> str:
-    """Render an event for the API. Its data is the JSON that the journal stores."""
+    """Return the JSON text of an event. Its data is copied from the journal, which stores JSON."""
     event = recorded.event
     return (
         f'{{"position":{recorded.position},"job_id":{json.dumps(recorded.job_id)},'
@@ -31,7 +31,7 @@ def event_json(recorded: Recorded) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Encode as JSON, with strings for NaN and infinities."""
+    """Return the JSON text of `value`. NaN and infinities become strings."""
     try:
         return json.dumps(value, allow_nan=False)
     except ValueError:
@@ -39,7 +39,10 @@ def dumps(value: Any) -> str:
 
 
 def replace_nonfinite(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON lacks, by strings that our clients convert back."""
+    """Replace NaN and infinities in nested data by strings, because JSON lacks them.
+
+    Our clients convert them back.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return _nonfinite_name(value)
     if isinstance(value, Mapping):

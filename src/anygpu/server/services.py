@@ -1,4 +1,4 @@
-"""The objects that routes use, and the dependencies through which they get them."""
+"""The objects that the routes use, and the FastAPI dependencies that provide them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from anygpu.tenancy.backend_profiles import BackendProfiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything the routes need. Wiring builds one for each server process."""
+    """Everything the routes need. `wiring` builds one object for each server process."""
 
     journal: Journal
     reports: Reports
@@ -65,7 +65,7 @@ def get_services(connection: HTTPConnection) -> Services:
 
 
 def get_caller(connection: HTTPConnection) -> Caller:
-    """The authenticated caller. The access middleware sets one for every route that is not public."""
+    """Return the authenticated caller. The access middleware sets one for every route that is not public."""
     caller: Caller = connection.state.caller
     return caller
 

@@ -1,1 +1,1 @@
-"""HTTP concerns that all routes share: access checks, request bodies, errors, the OpenAPI document."""
+"""The parts of HTTP that all routes share: access checks, request bodies, errors, the OpenAPI document."""

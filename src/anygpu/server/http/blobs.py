@@ -1,4 +1,4 @@
-"""`/blobs/{key}`: read and write blobs with signed URLs, for object stores that cannot sign URLs themselves."""
+"""`/blobs/{key}`: read and write blobs by signed URL, for blob stores that cannot sign URLs themselves."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ def absolute_url(url: str, base: str) -> str:
 
 
 def with_absolute_urls(answer: Any, base: str) -> Any:
-    """Make every `url` in nested data absolute. The blob store signs URLs without a host."""
+    """Return nested data with every `url` made absolute. The blob store signs URLs without a host."""
     if isinstance(answer, dict):
         return {key: _absolute_value(key, value, base) for key, value in answer.items()}
     if isinstance(answer, list | tuple):
@@ -113,7 +113,7 @@ async def _read_range(blobs: Blobs, info: BlobInfo, start: int, end: int) -> Asy
 
 
 def _parse_range(header: str, size: int) -> tuple[int, int] | None:
-    """Start and end of the requested range; None for the whole blob, also when the header cannot be parsed."""
+    """Return start and end of the requested range; None for the whole blob, or if the header cannot be parsed."""
     match = _RANGE.fullmatch(header.strip())
     if match is None or match.group(1) == match.group(2) == "":
         return None

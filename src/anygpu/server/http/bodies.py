@@ -17,7 +17,7 @@ SHOWN_CHARACTERS = 50
 
 
 class JsonResponse(Response):
-    """A JSON response of a model or of plain data. NaN and infinities become strings."""
+    """A JSON response from a model or plain data. NaN and infinities become strings."""
 
     media_type = "application/json"
 
@@ -33,7 +33,7 @@ async def read_body(request: Request) -> bytes:
 
 
 async def read_json(request: Request) -> Any:
-    """The body as JSON; None when it is empty."""
+    """Return the request body as JSON data; None if the body is empty."""
     body = await read_body(request)
     if not body.strip():
         return None
@@ -44,7 +44,7 @@ async def read_json(request: Request) -> Any:
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The body as a JSON object; an empty body is an empty object."""
+    """Return the request body as a JSON object; an empty dictionary if the body is empty."""
     value = await read_json(request)
     if value is None:
         return {}
@@ -54,7 +54,7 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 
 def parse_body(model: type[M], body: dict[str, Any]) -> M:
-    """Validate a body. InvalidSpec names every wrong field."""
+    """Validate a body and return the model. Raise InvalidSpec with every wrong field."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -73,7 +73,7 @@ def _problem(model: type[ApiModel], error: Any) -> Problem:
 
 
 def _shorten(value: Any) -> Any:
-    """Nothing of a mapping is repeated: it may hold credentials."""
+    """Return a value for an error message. A long text is cut; a mapping or list may hold credentials: None."""
     if isinstance(value, dict | list):
         return None
     return value[:SHOWN_CHARACTERS] if isinstance(value, str) else value

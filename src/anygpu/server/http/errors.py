@@ -79,7 +79,7 @@ _BY_STATUS: dict[int, type[AnygpuError]] = {400: MalformedRequest, 404: NotFound
 
 
 def status_of(error: AnygpuError) -> int:
-    """The status of the error's code, or of the nearest parent class that has one."""
+    """Return the HTTP status for the error's code, or else for the code of its nearest parent class that has one."""
     codes = (parent.__dict__.get("code") for parent in type(error).__mro__)
     return next(STATUS[code] for code in codes if code in STATUS)
 
@@ -108,7 +108,7 @@ def problem_response(error: AnygpuError, headers: Mapping[str, str] | None = Non
 
 
 def error_for_status(status: int) -> AnygpuError:
-    """The error for a status that the framework chose: unknown path, wrong method."""
+    """Return the error for a status that the framework chose, such as 404 for an unknown path."""
     error_class = _BY_STATUS.get(status)
     if error_class is not None:
         return error_class()
@@ -116,14 +116,14 @@ def error_for_status(status: int) -> AnygpuError:
 
 
 def error_for_validation(errors: list[dict[str, Any]]) -> InvalidSpec:
-    """Convert FastAPI's validation errors of path, query and header parameters."""
+    """Convert FastAPI's validation errors for path, query and header parameters to one error."""
     return InvalidSpec(
         [Problem(_dotted_path(each["loc"]), each.get("input"), _message(each)) for each in errors]
     )
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    """The message of a validation error, with the value if a pattern did not match."""
+    """Return the message of a validation error. If a pattern did not match, the message includes the value."""
     pattern = (error.get("ctx") or {}).get("pattern")
     return f"{error.get('input')!r} does not have the form {pattern}" if pattern else str(error["msg"])
 

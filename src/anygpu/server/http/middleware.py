@@ -1,6 +1,8 @@
 """Checks before every API request: host, origin, authentication, rate limit and body size.
 
-Every route requires authentication unless its path is listed in `PUBLIC_PATHS` or `PUBLIC_PREFIXES`."""
+Every route requires authentication unless its path is in `PUBLIC_PATHS` or begins with one of
+`PUBLIC_PREFIXES`.
+"""
 
 import ipaddress
 from collections import OrderedDict
@@ -23,7 +25,10 @@ MAX_CALLERS = 10_000
 
 
 class RateLimit:
-    """A token bucket for each caller: `per_s` requests a second, `burst` at once. Idle callers are forgotten."""
+    """A token bucket for each caller: `per_s` requests a second, and up to `burst` at once.
+
+    Callers that are idle for a long time are forgotten.
+    """
 
     def __init__(self, per_s: float, burst: float, now: Callable[[], float]) -> None:
         self._per_s = per_s
@@ -32,7 +37,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: str) -> None:
-        """Take one token. RateLimited says how long to wait when none is available."""
+        """Count one request of the caller. Raise RateLimited, with the time to wait, if there were too many."""
         if self._per_s <= 0:
             return
         available = self._available(caller)
@@ -54,7 +59,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
-    """Allowed hosts and web origins, and the size limits of bodies."""
+    """Allowed hosts and web origins, and size limits of request bodies."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
@@ -63,7 +68,7 @@ class AccessRules:
 
 
 class AccessMiddleware:
-    """ASGI middleware that checks a request before FastAPI sees it, and sets its caller."""
+    """ASGI middleware that checks a request before FastAPI handles it, and stores the authenticated caller."""
 
     def __init__(
         self,
@@ -138,7 +143,7 @@ class AccessMiddleware:
             raise OriginNotAllowed(f"origin {origin!r} is not allowed")
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Limit the body while it is received, so that a large one costs no memory."""
+        """Return a `receive` that checks the size while the body arrives, so that a large body uses no memory."""
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             return receive
         streamed = scope["path"].startswith(STREAMED_PREFIXES)
@@ -167,14 +172,14 @@ def is_public(path: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without the port."""
+    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0].rstrip(".").lower()
 
 
 def accepted_hosts(names: Iterable[str], urls: Iterable[str]) -> frozenset[str]:
-    """The host names the server accepts: `names`, those of `urls`, and localhost."""
+    """Return the host names that the server accepts: `names`, the hosts of `urls`, and localhost."""
     url_hosts = (urlsplit(url).hostname or "" for url in urls if url)
     return frozenset(name.lower() for name in ("localhost", *names, *url_hosts) if name)
 
@@ -192,7 +197,7 @@ def _changes_state(scope: Scope) -> bool:
 
 
 class _Headers:
-    """Headers by name. A header that must be unique is refused when it occurs twice."""
+    """Request headers by name. Reading a header that must be unique raises if it occurs twice."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._raw = list(raw)

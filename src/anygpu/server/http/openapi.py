@@ -1,4 +1,4 @@
-"""Complete the OpenAPI document that FastAPI generates: models, examples, errors and the schema of a job spec."""
+"""Complete the OpenAPI document that FastAPI generates: add models, examples, errors and the schema of a job spec."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -29,25 +29,25 @@ SPEC_EXAMPLE = {"script": "train.py", "args": ["--epochs", "3"], "name": "digits
 
 
 def text_response(description: str, media_type: str, example: str) -> dict[int | str, Document]:
-    """`responses` of a route that returns text."""
+    """Return the `responses` argument for a route that returns text."""
     content = {media_type: {"schema": {"type": "string"}, "example": example}}
     return {200: {"description": description, "content": content}}
 
 
 def object_body(example: Any, *, required: bool = True, schema: Any = None) -> Document:
-    """`openapi_extra` of a route whose JSON body another package validates, such as a job spec."""
+    """Return the `openapi_extra` argument for a route whose JSON body another package validates, such as a job spec."""
     content = {JSON: {"schema": schema or {"type": "object"}, "example": example}}
     return {"requestBody": {"required": required, "content": content}}
 
 
 def bytes_body() -> Document:
-    """`openapi_extra` of a route that takes bytes."""
+    """Return the `openapi_extra` argument for a route whose body is bytes."""
     content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def complete(document: Document, routes: Iterable[BaseRoute]) -> Document:
-    """Add the models of the routes, the schema of a job spec and the bearer token."""
+    """Add the models of the routes, the schema of a job spec and the bearer token to the document."""
     models = [route for route in routes if isinstance(route, ModelRoute)]
     references, definitions = _schemas(models)
     for route in models:
@@ -61,7 +61,7 @@ def complete(document: Document, routes: Iterable[BaseRoute]) -> Document:
 
 
 def _schemas(routes: list[ModelRoute]) -> tuple[dict[Any, Document], Document]:
-    """References by model and mode, and the definitions they refer to."""
+    """Return a schema reference for each (model, mode), and the definitions that the references point to."""
     responses: dict[type[ApiModel], None] = {ProblemDetails: None}
     requests: dict[type[ApiModel], None] = {PlanRequest: None}
     for route in routes:

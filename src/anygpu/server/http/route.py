@@ -1,4 +1,4 @@
-"""Routes whose request and response models are declared by the handler's signature."""
+"""Routes that take their request and response models from the handler's signature."""
 
 import inspect
 from collections.abc import Callable
@@ -16,9 +16,10 @@ from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 
 
 class JsonBody:
-    """Dependency that reads the request body as a model. `Annotated[Model, Depends(JsonBody(Model))]`.
+    """A dependency that reads the request body as a model: `Annotated[Model, Depends(JsonBody(Model))]`.
 
-    FastAPI's own body parameters are not used: they hide the errors of a refused body behind a status of their own.
+    FastAPI's own body parameters are not used, because they replace the errors of a refused body by their
+    own.
     """
 
     def __init__(self, model: type[RequestModel], *, required: bool = True) -> None:
@@ -29,10 +30,11 @@ class JsonBody:
 
 
 class ModelRoute(APIRoute):
-    """A route that returns a model.
+    """A route whose handler returns a model.
 
     The response model is the handler's return type, or `response_model` for handlers that build the response
-    themselves. It is used for the OpenAPI document alone: FastAPI would compile and run a validator for each route.
+    themselves. It is used only for the OpenAPI document: otherwise FastAPI would compile and run a validator
+    for each route.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ def api_router(prefix: str = "", *, tag: str) -> APIRouter:
 
 
 def _rendering(endpoint: Callable[..., Any], status: int) -> Callable[..., Any]:
-    """The handler, with the model it returns rendered as the response."""
+    """Return a handler that calls `endpoint` and renders the returned model as a JSON response."""
     if not inspect.iscoroutinefunction(endpoint):
 
         @wraps(endpoint)

@@ -1,1 +1,1 @@
-"""Read models behind the routes: jobs, plans, the queue and machines."""
+"""Data that the routes return, computed from the stores: jobs, plans, the queue and machines."""

@@ -17,7 +17,7 @@ TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedMachine:
-    """A machine of an attempt that is not released. `listed`: whether the provider lists it."""
+    """A machine of an attempt that was not released yet. `listed` tells whether the provider lists it."""
 
     backend: str
     view: JobView
@@ -44,10 +44,10 @@ class MachineInventory:
 
 
 async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> MachineInventory:
-    """List the machines of every backend but the local one.
+    """List the machines of every backend except the local one.
 
-    The journal is read last: an attempt is recorded before its machine is created, so a machine that the journal
-    does not know then has no owner.
+    An attempt is recorded before its machine is created. So the journal is read last: a machine that is not
+    in it has no owner.
     """
     remote = {name: backend for name, backend in backends.items() if name != LOCAL}
     listings = await asyncio.gather(*(_list_backend(backend) for backend in remote.values()))
@@ -75,7 +75,7 @@ async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> M
 
 
 def visible_machines(inventory: MachineInventory, scope: Scope) -> tuple[OwnedMachine, ...]:
-    """The machines of one project."""
+    """Return the machines that belong to the project of `scope`."""
     return tuple(machine for machine in inventory.owned if is_visible(machine.view, scope))
 
 
@@ -108,5 +108,6 @@ def _leftovers(listed: Mapping[str, BackendListing], names: set[str]) -> list[tu
         for backend, listing in listed.items()
         if not isinstance(listing, str)
         for leftover in listing[1]
-        if leftover.name and leftover.name not in names  # a resource without a name is shared by machines
+        if leftover.name
+        and leftover.name not in names  # a resource without a name is shared by several machines
     ]

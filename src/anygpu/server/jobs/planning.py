@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from anygpu.plan.catalog.tables import PriceRow
     from anygpu.plan.offers.candidates import Candidate, CandidateSet
 
-MAX_ANALYSES = 256  # a sweep of many jobs is one code with different arguments
+MAX_ANALYSES = 256  # a sweep submits the same code many times with different arguments
 ANALYSED_FIELDS = {"script", "args", "command", "code", "trainer", "config", "workdir"}
 Today = Callable[[], date]
 
 
 @dataclass(frozen=True, slots=True)
 class _CatalogSnapshot:
-    """The catalog as of one version of its files, and the candidates built from it by excluded clouds."""
+    """The catalog rows of one version of the files, and a cache of the candidates built from them.
+
+    The cache has an entry for each set of excluded clouds.
+    """
 
     version: object
     rows: "list[PriceRow]"
@@ -39,7 +42,7 @@ class _CatalogSnapshot:
 
 
 class CatalogCandidates:
-    """Offers of the clouds in which the organisation has no backend. Read again when a catalog file changes."""
+    """Offers of clouds in which the organisation has no backend. Loaded again when a catalog file changes."""
 
     def __init__(
         self, layers: "CatalogLayers", policy: "CatalogPolicy", stale_days: int, today: Today
@@ -53,7 +56,7 @@ class CatalogCandidates:
         return self._policy
 
     async def candidates(self, excluded: frozenset[str]) -> "CandidateSet":
-        """Every offer except those of the `excluded` clouds, whose backends list their own."""
+        """Return every catalog offer, except those of the `excluded` clouds, whose backends list their own offers."""
         async with self._lock:
             version = self._today(), _file_versions(self._layers)
             if self._snapshot is None or self._snapshot.version != version:
@@ -105,7 +108,7 @@ class AnalysisReader:
         return analysis
 
     async def _read_archive(self, spec: JobSpec, organisation: str) -> bytes:
-        """The archive of the working directory; empty when there is none, or when it is too large to analyse."""
+        """Return the archive of the working directory; empty if there is none or it is too large to analyse."""
         sha256 = spec.workdir.archive if spec.workdir else None
         if sha256 is None or spec.trainer is not None:
             return b""
@@ -116,7 +119,7 @@ class AnalysisReader:
 
 
 def _max_archive_bytes() -> int:
-    """The size limit of the analyser, which this imports."""
+    """Return the size limit of the analyser. Imports the analyser, so call it in a thread."""
     from anygpu.plan.analyse.job import MAX_ARCHIVE_BYTES
 
     return MAX_ARCHIVE_BYTES
@@ -136,7 +139,7 @@ def _analyse_files(spec: JobSpec, files: Mapping[str, str | bytes]) -> "Analysis
 
 
 class JobPlanner:
-    """Compares offers for a job that is not submitted. Nothing is started or stored."""
+    """Compares offers for a job before it is submitted. Nothing is started or stored."""
 
     def __init__(
         self,
@@ -155,7 +158,11 @@ class JobPlanner:
     async def plan(
         self, spec: JobSpec, organisation: str, files: Mapping[str, str], *, limit: int | None, short: int
     ) -> dict[str, Any]:
-        """Plan a job. `files` is its code, if it was not uploaded; `limit` and `short` limit the lists of offers."""
+        """Plan a job, and return the comparison of offers as plain data.
+
+        `files` is the job's code, if it was not uploaded. `limit` is the length of the list of offers (None:
+        all), and `short` that of the short list.
+        """
         from anygpu.plan.predict.history import past_durations
 
         analysis = await self._analyse(spec, organisation, files)
@@ -189,6 +196,6 @@ class JobPlanner:
         ]
 
     def _with_own_price(self, offer: Offer) -> Offer:
-        """An owned machine costs what the catalog policy says."""
+        """Return the offer; if its price is 0, at the price that the catalog policy sets for this backend."""
         own = self._catalog.policy.own_microusd_per_hour.get(offer.backend)
         return offer if own is None or offer.is_paid else replace(offer, price_microusd_per_hour=own)

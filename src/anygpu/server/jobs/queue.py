@@ -1,4 +1,4 @@
-"""The order of the waiting jobs, computed at most twice a second for all requests."""
+"""The order of waiting jobs. It is computed at most twice a second and shared by all requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ BANDS = ("short", "medium", "long")
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Position of a job in the queue, and what determines it."""
+    """The position of a job in the queue, and the values that determine it."""
 
     position: int
     job: PoolJob
     band: str
-    used_slot_s: float  # by its project recently
+    used_slot_s: float  # slot seconds that the project used recently
 
 
 def is_visible(view: JobView, scope: Scope) -> bool:
-    """Whether a job belongs to the project of the scope."""
+    """Return whether a job belongs to the project of `scope`."""
     return (view.organisation, view.project) == (scope.organisation, scope.project)
 
 
 class QueueSnapshot:
-    """Live jobs of all projects, in scheduling order. Callers must filter by project."""
+    """Live jobs of all projects, and the positions of waiting ones. Callers must filter by project."""
 
     def __init__(self, journal: Journal, clock: Clock, policy: ControlPolicy) -> None:
         self._journal, self._clock, self._policy = journal, clock, policy
@@ -49,7 +49,7 @@ class QueueSnapshot:
         return self._positions
 
     async def position(self, view: JobView) -> int | None:
-        """Position of a waiting job, else None. A job newer than the snapshot is at the end."""
+        """Return the position of a waiting job; None for any other. A job newer than the snapshot is last."""
         if view.is_terminal or view.live_attempt is not None:
             return None
         positions = await self.positions()

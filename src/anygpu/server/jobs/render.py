@@ -1,4 +1,4 @@
-"""Render jobs as the JSON of `anygpu.api.jobs`."""
+"""Convert job views to the JSON objects that `anygpu.api.jobs` describes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +22,7 @@ def render_job(
     queue_position: int | None,
     now_ms: int,
 ) -> JsonObject:
-    """Everything about a job, as `JobDetails`."""
+    """Return everything about a job, as `JobDetails`."""
     return {
         **render_summary(view, row, queue_position=queue_position, now_ms=now_ms),
         "metrics": {each.name: each.last for each in series},
@@ -36,7 +36,7 @@ def render_job(
 
 
 def render_summary(view: JobView, row: ReportState, *, queue_position: int | None, now_ms: int) -> JsonObject:
-    """A job in a list, as `JobSummary`."""
+    """Return the entry of a job in a list, as `JobSummary`."""
     newest = view.newest_attempt
     return {
         "id": view.id,
@@ -75,7 +75,7 @@ def render_prediction(prediction: Prediction | None) -> JsonObject | None:
 
 
 def render_better_offer(view: JobView) -> JsonObject | None:
-    """A better offer for the rest of the job; None once it is stopping or has ended."""
+    """Return the better offer for the rest of the job; None if there is none or the job is stopping or has ended."""
     live, better = view.live_attempt, view.better
     if better is None or live is None or live.stop_reason is not None:
         return None
@@ -89,7 +89,7 @@ def render_better_offer(view: JobView) -> JsonObject | None:
 
 
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
-    """The recorded cost of a released attempt, else the cost so far by the provider's billing rule."""
+    """Return the cost of an attempt: as recorded if it is released, else so far, by the provider's billing rule."""
     if attempt.is_released:
         return attempt.cost_microusd
     began_ms = attempt.started_at_ms or attempt.launching_at_ms

@@ -1,4 +1,4 @@
-"""Find a job by its id, a unique prefix of it, its name, or `last`."""
+"""Find a job by its id, a unique prefix of its id, its name, or `last`."""
 
 import re
 from itertools import pairwise
@@ -13,7 +13,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 
 
 async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView:
-    """Find a job. NotFound does not tell whether it exists in another project."""
+    """Return the job that `reference` names. Raise NotFound, also if it exists in another project."""
     if reference == "last":
         return await _find_newest(journal, scope, JobQuery(limit=1), "there is no job yet")
     digits = reference.lower().replace("-", "")
@@ -35,7 +35,7 @@ def _not_found_message(reference: str, digits: str) -> str:
 
 
 def uuid_prefix(digits: str) -> str:
-    """Format hex digits as the prefix of a UUID, with dashes."""
+    """Format hex digits as the beginning of a UUID, with dashes."""
     cuts = (0, 8, 12, 16, 20, 32)
     parts = (digits[start:end] for start, end in pairwise(cuts))
     return "-".join(part for part in parts if part)

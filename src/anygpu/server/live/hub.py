@@ -1,7 +1,8 @@
-"""In-process fan-out of committed events to the followers of streams. Each event is encoded once.
+"""Distribute committed events within this process to the followers of streams. Each event is encoded once.
 
-Feeds and signals exist only while they have followers, so followers bound the hub's memory, and a slow follower holds
-nothing. A follower that is older than the ring of recent events reads the journal instead.
+Feeds and signals exist only while they have followers, so the number of followers limits the memory, and a
+slow follower keeps nothing alive. A follower whose position is older than the recent events in memory reads
+the journal instead.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _FIRST_COUNTS = count(0, 1 << 40)
 
 
 class StreamEntry(NamedTuple):
-    """An event, encoded for streams."""
+    """An event, encoded as text for streams."""
 
     position: int
     job_id: str
@@ -38,8 +39,9 @@ class StreamEntry(NamedTuple):
 class ChangeSignal:
     """Wakes all waiting followers. Its counters tell a follower whether it missed a change.
 
-    A single follower is woken at once. Waking many takes longer, so changes in the meantime are collected for the next
-    wake-up: with two hundred followers, a burst of events costs two wake-ups instead of one for each event.
+    A single follower is woken at once. Waking many takes longer, so changes in the meantime are collected for
+    the next wake-up: with two hundred followers, a burst of events costs two wake-ups instead of one for each
+    event.
     """
 
     def __init__(self) -> None:
@@ -65,7 +67,7 @@ class ChangeSignal:
             self._timer = self._loop.call_later(wait_s, self.wake_all)
 
     def wake_all(self) -> None:
-        """Wake all followers now."""
+        """Wake all followers now, instead of with the next wake-up that is planned."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -76,7 +78,7 @@ class ChangeSignal:
             _resolve_waiter(waiter, True)
 
     async def wait(self, since: tuple[int, int], timeout_s: float) -> bool:
-        """Wait until the counters differ from `since`, at most `timeout_s`. Return whether they do."""
+        """Wait until the counters are greater than `since`, at most `timeout_s`. Return whether they are."""
         if self._announced[0] > since[0] or self._announced[1] > since[1]:
             return True
         waiter: asyncio.Future[bool] = self._loop.create_future()
@@ -90,7 +92,7 @@ class ChangeSignal:
 
 
 class EventFeed:
-    """The newest events of one project: consecutive positions without a gap."""
+    """The newest events of one project, at consecutive positions."""
 
     def __init__(self) -> None:
         self.signal = ChangeSignal()
@@ -101,7 +103,10 @@ class EventFeed:
         return self._ring[-1].position if self._ring else 0
 
     def add(self, entry: StreamEntry) -> bool:
-        """Add an event; return whether it was new. After a gap (another process wrote) the feed starts again."""
+        """Add an event; return False if it is known already.
+
+        If positions are missing because another process wrote events, the older events are dropped.
+        """
         if self._ring and entry.position <= self.last:
             return False
         if self._ring and entry.position != self.last + 1:
@@ -113,17 +118,23 @@ class EventFeed:
         return bool(self._ring) and self._ring[0].position <= after + 1
 
     def after(self, position: int) -> list[StreamEntry]:
-        """Entries after `position`. Call it only when `covers(position)`."""
+        """Return the entries after `position`. Call it only if `covers(position)` is true."""
         if position >= self.last:
             return []
         return list(islice(self._ring, position + 1 - self._ring[0].position, None))
 
 
 class Hub:
-    """Followers by project and job. The journal and the agent listener notify it of commits and reports."""
+    """Connects the followers of streams to changes.
+
+    The journal notifies it of commits, the agent listener of reports.
+    """
 
     def __init__(self, *, max_followers: int = 1000, max_read_age_s: float = float("inf")) -> None:
-        """`max_read_age_s`: how long a shared read is valid when other processes write to the database too."""
+        """Create the hub.
+
+        `max_read_age_s`: how long a shared read is valid if other processes write to the database too.
+        """
         self.closing = False
         self.followers = 0
         self._max_followers = max_followers
@@ -139,7 +150,7 @@ class Hub:
         self._in_loop(self._publish_events, recorded)
 
     def on_report(self, job_id: str) -> None:
-        """Notify followers that logs, metrics or progress of the job changed."""
+        """Notify the followers of a job that its logs, metrics or progress changed."""
         self._in_loop(self._notify_job, job_id)
 
     def feed(self, organisation: str, project: str) -> EventFeed:
@@ -152,7 +163,7 @@ class Hub:
         return self._signals.setdefault(job_id, ChangeSignal())
 
     def require_capacity(self) -> None:
-        """Refuse a stream over the limit. Call it before the response begins."""
+        """Raise RateLimited if there are too many streams. Call it before the response begins."""
         if self.followers >= self._max_followers:
             raise RateLimited("too many open streams", hint="Close some, or raise `limits.followers`.")
 
@@ -165,7 +176,7 @@ class Hub:
             self.followers -= 1
 
     async def read_shared(self, key: tuple[Any, ...], read: Callable[[], Awaitable[T]]) -> T:
-        """Share one read among the followers that use the same key."""
+        """Return the result of `read`. Followers that use the same key share one read."""
         read_at, pending = self._reads.get(key, (0.0, None))
         if pending is None or _has_failed(pending) or monotonic() - read_at > self._max_read_age_s:
             pending = asyncio.ensure_future(read())

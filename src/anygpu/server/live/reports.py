@@ -13,11 +13,11 @@ LOG_BYTES_PER_READ = 65536
 POINTS_PER_READ = 2000
 
 MessageBatch = list[str]
-MessagesAndCursor = tuple[MessageBatch, int]  # and the cursor after the messages
+MessagesAndCursor = tuple[MessageBatch, int]  # messages, and the cursor after them
 
 
 class ReportReader:
-    """One client's position in one attempt. Clients at the same position share one read and one encoding."""
+    """One client's position in the reports of one attempt. Clients at the same position share one read."""
 
     def __init__(self, reports: Reports, hub: Hub, job_id: str, include: frozenset[str]) -> None:
         self._reports, self._hub, self._job_id, self._include = reports, hub, job_id, include
@@ -29,7 +29,10 @@ class ReportReader:
         self._sent_progress = ({}, {})
 
     async def next(self, count: int) -> tuple[MessageBatch, bool]:
-        """The next messages, and whether the client then has everything that was stored at `count`."""
+        """Return the next messages, and whether they complete everything that is stored.
+
+        `count` is the signal's count of changes: clients with the same count share one read.
+        """
         row = await self._read_shared("row", 0, count, self._read_state)
         texts: MessageBatch = []
         if "logs" in self._include and row.marks.log_bytes > self.log:

@@ -11,9 +11,9 @@ CACHED_CHARACTERS = 8192  # longer messages are log output, which rarely has man
 
 
 class SharedFrameProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's protocol with one more message: `frames`, bytes that are encoded WebSocket frames.
+    """uvicorn's WebSocket protocol with one more message type: `frames`, bytes that are complete WebSocket frames.
 
-    Frames of a server are not masked and compression is off, so all clients get the same bytes.
+    A server's frames are not masked and compression is off, so all clients get the same bytes.
     """
 
     async def send(self, message: Any) -> None:
@@ -39,7 +39,7 @@ def _frame(text: str) -> bytes:
 
 
 def encode_frame(text: str) -> bytes:
-    """Encode a final text frame (RFC 6455, 5.2)."""
+    """Encode `text` as one complete WebSocket text frame (RFC 6455, 5.2)."""
     data = text.encode()
     size = len(data)
     if size < 126:

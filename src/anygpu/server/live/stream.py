@@ -1,7 +1,7 @@
-"""Streams: replay from a cursor, then follow. NDJSON and WebSockets send what these generators yield.
+"""Streams: first the past messages after a cursor, then new ones.
 
-Every message is delivered once: a follower notes the signal's counters before it reads, so a commit during the read
-makes it read again.
+NDJSON and WebSockets send what the generators yield. Every message is delivered once. A follower notes the
+signal's counters before it reads, so a commit during the read makes it read again.
 """
 
 import json
@@ -30,7 +30,7 @@ MessageBatch = list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPosition:
-    """Position of a client: the last event it has, and how much of which attempt's log and metrics."""
+    """The position of a client: its last event, and how much it has of one attempt's log and metrics."""
 
     after: int = 0
     attempt: int = 0
@@ -40,9 +40,9 @@ class StreamPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSources:
-    """The stores and the hub that followers read.
+    """The stores and the hub that followers read from.
 
-    `poll_s`: polling interval when other processes write to the database too.
+    `poll_s`: polling interval if other processes write to the database too, else None.
     """
 
     journal: Journal
@@ -54,7 +54,7 @@ class StreamSources:
 async def follow_project(
     sources: StreamSources, scope: Scope, after: int
 ) -> AsyncGenerator[MessageBatch, None]:
-    """Yield the events of a project after the position `after`, without end."""
+    """Yield the events of a project after position `after`, and then each new event, until the server stops."""
     feed = sources.hub.feed(scope.organisation, scope.project)
     reader = _EventReader(sources, scope, feed, feed.signal, after)
     ping_timer = _PingTimer()
@@ -78,12 +78,12 @@ def follow_job(
     cursor: StreamPosition,
     include: frozenset[str] = ALL_KINDS,
 ) -> AsyncGenerator[MessageBatch, None]:
-    """Yield events, logs, metrics and progress of a job until it has ended and everything is delivered."""
+    """Yield events, logs, metrics and progress of a job, until it has ended and everything was yielded."""
     return _JobFollower(sources, scope, view, cursor, include).run()
 
 
 class _PingTimer:
-    """Tells when a silent stream needs a ping."""
+    """Tells when a stream without messages needs a ping."""
 
     def __init__(self) -> None:
         self._since = monotonic()
@@ -118,7 +118,7 @@ class _EventReader:
         self.after = after
 
     def force_read(self) -> None:
-        """Read the journal next time even without a signal, because another process may have written."""
+        """Make the next call read the journal even without a signal, because another process may have written."""
         if self._sources.poll_s is not None:
             self._read_count = None
 
@@ -226,7 +226,7 @@ class _JobFollower:
         return await self._reports.next(count)
 
     def _advance_attempt(self) -> None:
-        """Follow the next attempt when this one is over and delivered."""
+        """Continue with the next attempt if this one is over and all its reports were yielded."""
         number, attempts = self._reports.attempt, self._view.attempts
         if number < len(attempts) and attempts[number - 1].is_over:
             self._reports.start(number + 1)

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 
 class SystemClock:
-    """The system's clocks."""
+    """The clocks of the operating system."""
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -22,7 +22,7 @@ class SystemClock:
 
 
 class SystemRandomness:
-    """The system's randomness: secure tokens, ordinary jitter."""
+    """Randomness of the operating system: secure tokens, and jitter that need not be secure."""
 
     def token(self, nbytes: int) -> str:
         return secrets.token_hex(nbytes)
@@ -32,7 +32,7 @@ class SystemRandomness:
 
 
 class LoopWake:
-    """Collects ids of changed jobs for one waiter, which takes them all. Any thread may set one."""
+    """Collects the ids of changed jobs. One waiter takes all of them; any thread may add one."""
 
     def __init__(self) -> None:
         self._jobs: set[str] = set()

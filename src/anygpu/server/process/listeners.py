@@ -18,7 +18,7 @@ MESSAGE_BYTES = 64 * 1024  # clients of streams send nothing
 
 
 class UvicornListener(uvicorn.Server):
-    """uvicorn without its signal handling, because one process runs two listeners and stops them itself."""
+    """A uvicorn server without signal handling, because one process runs two of them and stops them itself."""
 
     def __init__(self, app: ASGIApp, bound: socket.socket, *, grace_s: float) -> None:
         super().__init__(_config(app, grace_s))
@@ -35,7 +35,7 @@ class UvicornListener(uvicorn.Server):
         self._started.set()
 
     async def start(self) -> None:
-        """Start, and return when connections are accepted."""
+        """Start the listener, and return when it accepts connections."""
         self._task = asyncio.create_task(self.serve(sockets=[self._socket]))
         up = asyncio.create_task(self._started.wait())
         await asyncio.wait({self._task, up}, return_when=asyncio.FIRST_COMPLETED)
@@ -50,7 +50,7 @@ class UvicornListener(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket to an address that a restarted server can use again at once."""
+    """Return a socket bound to the address. A restarted server can bind the same address again at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -64,7 +64,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def local_url(bound: socket.socket) -> str:
-    """URL of the socket for programs on this machine."""
+    """Return the URL at which programs on this machine reach the socket."""
     host, port = bound.getsockname()[:2]
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
@@ -76,7 +76,7 @@ def _config(app: ASGIApp, grace_s: float) -> uvicorn.Config:
         http="httptools",
         ws=SharedFrameProtocol,
         ws_max_size=MESSAGE_BYTES,
-        ws_per_message_deflate=False,  # frames are shared
+        ws_per_message_deflate=False,  # all clients get the same frames
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -98,7 +98,7 @@ SWITCH_INTERVAL_S = 0.0005
 
 
 def freeze_gc() -> None:
-    """Tune the garbage collector. Call it when the objects that live as long as the server exist."""
+    """Tune the garbage collector. Call it once all objects that live as long as the server have been created."""
     gc.freeze()  # later collections skip the objects that exist now
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()

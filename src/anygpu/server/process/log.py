@@ -1,4 +1,4 @@
-"""The server log: JSON lines, or text on a terminal. structlog is imported by the first line written."""
+"""The server log: JSON lines, or text on a terminal. structlog is imported when the first line is written."""
 
 import logging
 import sys
@@ -13,7 +13,7 @@ _options = {"level": "info", "format": "auto"}
 
 
 def configure(level: str, style: str) -> None:
-    """`style` is json, text or auto."""
+    """Set the level and style of the log. `style` is json, text or auto."""
     _options.update(level=level, format=style)
     _forward_library_logs()
 
@@ -29,7 +29,7 @@ def warning(event: str, **details: Any) -> None:
 
 
 def failure(event: str, error: BaseException, **details: Any) -> None:
-    """Log a failure that the server survives. Only unexpected errors, which may be bugs, get a traceback."""
+    """Log a failure that does not stop the server. Only unexpected errors, which may be bugs, get a traceback."""
     if isinstance(error, AnygpuError) and not isinstance(error, Internal):
         _logger().error(event, error=str(error), code=error.code, **details)
     else:
@@ -60,7 +60,7 @@ def _is_text() -> bool:
 
 
 class _ForwardHandler(logging.Handler):
-    """Forwards warnings of libraries to this log."""
+    """Forwards warnings of libraries to the server log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         details = {"logger": record.name}

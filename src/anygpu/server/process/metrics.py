@@ -15,7 +15,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 @dataclass(slots=True)
 class Histogram:
-    """Histogram of durations in seconds."""
+    """A histogram of durations in seconds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
     total_s: float = 0.0
@@ -40,7 +40,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class ServerMetrics:
-    """Counters of this process since its start."""
+    """Counters of this process, from its start on."""
 
     reports: int = 0
     points: int = 0
@@ -57,7 +57,7 @@ class ServerMetrics:
 def prometheus_text(
     gauges: ServerMetrics, jobs: Mapping[str, int], live_attempts: int, followers: int
 ) -> str:
-    """Render all metrics in the Prometheus text format."""
+    """Return all metrics in the Prometheus text format."""
     lines = ["# TYPE anygpu_jobs gauge"]
     lines += [f'anygpu_jobs{{status="{status}"}} {count}' for status, count in sorted(jobs.items())]
     lines += _metric_lines("anygpu_live_attempts", "gauge", live_attempts)

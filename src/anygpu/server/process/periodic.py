@@ -1,4 +1,4 @@
-"""Periodic work of the server: record outcomes of completed jobs, apply retention."""
+"""Periodic work of the server: record the outcomes of completed jobs, and apply retention."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -18,7 +18,7 @@ POLL_S = 60.0
 
 
 class OutcomeWriter:
-    """Records outcomes of completed jobs, after a commit or by polling for what other processes completed."""
+    """Records the outcomes of completed jobs: after a commit, and periodically for jobs of other processes."""
 
     def __init__(self) -> None:
         self._job_completed = asyncio.Event()
@@ -52,9 +52,10 @@ Prune = Callable[[int, bool], Awaitable[dict[str, int]]]
 
 
 class Retention:
-    """Removes output of jobs that ended long ago, and files that no remaining job refers to.
+    """Removes the output of jobs that ended long ago, and files that no remaining job refers to.
 
-    `kept_jobs(since_ms)`: jobs that are live or ended since. `prune(before_ms, dry_run)`: remove output of the others.
+    `kept_jobs(since_ms)` yields the jobs that are live or ended after `since_ms`. `prune(before_ms, dry_run)`
+    removes the output of jobs that ended before `before_ms`.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Retention:
         return {**removed, "files": swept.count, "bytes": swept.size}
 
     async def run_every(self, seconds: float) -> None:
-        """Apply retention periodically. Failures are logged and retried."""
+        """Apply retention every so many `seconds`; never if 0. Failures are logged and retried."""
         while seconds > 0:
             await self._clock.sleep(seconds)
             try:

@@ -1,4 +1,4 @@
-"""The state directory: its lock, secrets and address file, and the ports of the server."""
+"""The state directory: its lock, secrets, address file, and the server's ports."""
 
 import fcntl
 import json
@@ -44,7 +44,7 @@ def prepare_directory(state: Path) -> None:
 
 @contextmanager
 def lock_state(state: Path) -> Iterator[None]:
-    """Hold the lock of the state directory. The kernel releases it when the process dies."""
+    """Hold the lock of the state directory. The kernel releases the lock when the process dies."""
     with (state / "server.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,9 +54,10 @@ def lock_state(state: Path) -> Iterator[None]:
 
 
 def leader_name(state: Path, *, alone: bool) -> str:
-    """The name under which a server holds the control lease.
+    """Return the name under which this server holds the control lease.
 
-    `alone`: no other server uses the state, so a restarted one takes over the lease of its predecessor at once.
+    `alone`: no other server uses the state. A restarted server then has the same name, and so takes over the
+    lease at once.
     """
     return f"{socket.gethostname()}-{state if alone else f'{os.getpid()}-{secrets.token_hex(4)}'}"
 
@@ -80,7 +81,7 @@ def read_address(state: Path) -> dict[str, Any]:
 
 @contextmanager
 def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
-    """Keep the server's address in `server.json` while it runs."""
+    """Write the server's address to `server.json`, and remove the file when the block ends."""
     path = state / "server.json"
     write_atomic(path, json.dumps(address).encode())
     try:
@@ -93,7 +94,10 @@ def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
 def load_or_create_secret(
     path: Path, make: Callable[[], bytes] = lambda: secrets.token_bytes(KEY_BYTES)
 ) -> bytes:
-    """Read a secret file; create it with mode 0600 at the first use. Concurrent processes get the same secret."""
+    """Return the secret in a file. Create the file, with mode 0600, if it does not exist.
+
+    Processes that do this at the same time get the same secret.
+    """
     if not path.exists():
         with suppress(FileExistsError):
             write_atomic(path, make(), overwrite=False)
@@ -109,7 +113,10 @@ def bind_api(host: str, port: int) -> socket.socket:
 
 
 def bind_agents(state: Path, host: str, port: int) -> socket.socket:
-    """Bind the agent listener to its previous port, because running agents outlive a restart of the server."""
+    """Return the socket of the agent listener, bound to `port` or else to the port it had before.
+
+    Running agents outlive a restart of the server, so its port must stay the same.
+    """
     if port:
         return _bind_with_retry(host, port)
     remembered = state / "agent_port"

@@ -1,1 +1,1 @@
-"""Routes of the API, one module for each resource. Each has a `router`."""
+"""The routes of the API, one module for each resource. Each module has a `router`."""

@@ -32,7 +32,7 @@ BackendBody = Annotated[BackendRequest, Depends(JsonBody(BackendRequest))]
 
 @router.get("", response_description="By name.")
 async def list_backends(services: ServicesDep, caller: CallerDep) -> BackendList:
-    """List the backends that this organisation's jobs can run on."""
+    """List the backends that jobs of this organisation can use."""
     return BackendList(
         backends=[_render_backend(entry) for entry in services.backend_profiles.entries(caller)]
     )
@@ -54,7 +54,7 @@ def list_backend_kinds(caller: CallerDep) -> BackendKindList:  # in a thread, be
 
 @router.post("", status_code=201, response_description="Configured.")
 async def add_backend(body: BackendBody, services: ServicesDep, caller: CallerDep) -> BackendDetails:
-    """Configure a backend. `replace` changes an existing one and keeps credentials that are left out."""
+    """Configure a backend. With `replace`, change an existing one; credentials that are left out are kept."""
     request = ProfileRequest(
         name=body.name,
         kind=body.kind,
@@ -69,14 +69,14 @@ async def add_backend(body: BackendBody, services: ServicesDep, caller: CallerDe
 async def rotate_credentials(
     services: ServicesDep, caller: CallerDep, new_key: Annotated[bool, Query()] = True
 ) -> RotationReport:
-    """Encrypt every credential and secret of the server again, by default with a new key. For the operator."""
+    """Encrypt every credential and secret of the server again, by default with a new key. For the operator only."""
     result = await services.backend_profiles.rotate(caller, new_key=new_key)
     return RotationReport(sealed=result.reencrypted, unopenable=result.failed)
 
 
 @router.post("/{name}/check", response_description="Result of the check.")
 async def check_backend(name: Name, services: ServicesDep, caller: CallerDep) -> BackendCheckReport:
-    """Check the credentials of a backend, and count what it offers."""
+    """Check the credentials of a backend, and count its offers."""
     return _render_check(name, await services.backend_profiles.check(caller, name))
 
 
@@ -84,7 +84,7 @@ async def check_backend(name: Name, services: ServicesDep, caller: CallerDep) ->
 async def remove_backend(
     name: Name, services: ServicesDep, caller: CallerDep, force: Annotated[bool, Query()] = False
 ) -> RemovedBackend:
-    """Remove a backend and its credentials. While jobs have machines there, this needs `force`."""
+    """Remove a backend and its credentials. If jobs still have machines there, `force` is needed."""
     left = await services.backend_profiles.remove(caller, name, force=force)
     return RemovedBackend(name=name, removed=True, jobs=[view.id for view in left])
 

@@ -1,4 +1,4 @@
-"""Routes for clients of other systems: the same jobs in the shapes of `/orchestrate` and `/status`."""
+"""Routes for clients of other systems: jobs in the request and response formats of `/orchestrate` and `/status`."""
 
 from typing import Annotated, Any
 

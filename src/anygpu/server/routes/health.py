@@ -18,13 +18,13 @@ router = api_router(tag="monitoring")
 
 @router.get("/healthz", response_description="The process answers.")
 async def healthz() -> Health:
-    """Liveness check. It does not read the database."""
+    """Check that the process answers. Does not read the database."""
     return Health(ok=True)
 
 
 @router.get("/readyz", response_description="Requests can be served.")
 async def readyz(services: ServicesDep) -> Readiness:
-    """Readiness check: the database answers."""
+    """Check that the server can serve requests: the database answers."""
     await services.check_ready()
     return Readiness(ok=True, version=services.version)
 
@@ -35,7 +35,7 @@ async def readyz(services: ServicesDep) -> Readiness:
     response_class=PlainTextResponse,
 )
 async def get_server_metrics(services: ServicesDep, caller: CallerDep) -> Response:
-    """Metrics of this server process, for its operator."""
+    """Return the metrics of this server process. For the operator only."""
     caller.require(Role.OPERATOR)
     live = await services.queue.live()
     jobs = Counter(str(view.status) for view in live)

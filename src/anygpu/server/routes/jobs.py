@@ -40,7 +40,10 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_lengt
 async def submit_job(
     request: Request, services: ServicesDep, caller: CallerDep, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
-    """Submit a job: a job spec, or `{"model_name", "config"}`. An idempotency key makes repeating it safe."""
+    """Submit a job: a job spec, or `{"model_name", "config"}`.
+
+    With an idempotency key, a retry creates no second job.
+    """
     spec = await parse_spec(services, caller, await read_json(request), idempotency_key)
     return await submission_response(services, await services.jobs.submit(caller.scope, spec))
 
@@ -83,7 +86,7 @@ async def list_jobs(
 
 @router.get("/{ref}", response_model=JobDetails, response_description="The job.")
 async def get_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Show one job. `ref` is an id, a unique prefix of one, a name (the newest job), or `last`."""
+    """Show one job. `ref` is an id, a unique prefix of an id, a name (the newest job of that name), or `last`."""
     view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, view))
 
@@ -92,7 +95,7 @@ async def get_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Json
     "/{ref}/cancel", status_code=202, response_model=JobDetails, response_description="Cancel requested."
 )
 async def cancel_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Request the end of a job. Repeating the request changes nothing."""
+    """Cancel a job. Repeating the request changes nothing."""
     view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, await services.jobs.cancel(caller.scope, view.id)), 202)
 
@@ -112,7 +115,10 @@ async def resume_job(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> JsonResponse:
-    """Submit a new job that continues an ended one at its newest checkpoint. The body overrides spec fields."""
+    """Submit a new job that continues an ended job from its newest checkpoint.
+
+    The body overrides fields of the spec.
+    """
     overrides = await read_object(request)
     view = await resolve_job(services.journal, caller.scope, ref)
     if idempotency_key:
@@ -121,7 +127,7 @@ async def resume_job(
 
 
 async def parse_spec(services: Services, caller: Caller, body: Any, key: str | None) -> JobSpec:
-    """Validate a body as a job spec: fields, tenant, uploaded archive, and the job to resume from."""
+    """Validate a body as a job spec: its fields, tenant, uploaded archive, and the job it resumes from."""
     require_own_tenant(caller, body)
     translated = translate(body)
     translated.mapping.pop("tenant_id", None)
@@ -146,7 +152,7 @@ async def _require_archive(services: Services, scope: Scope, spec: JobSpec) -> N
 
 
 async def _with_resume_id(services: Services, scope: Scope, spec: JobSpec) -> JobSpec:
-    """Replace the reference in `resume_from` by the id of the job."""
+    """Return the spec with the reference in `resume_from` replaced by the id of that job."""
     if spec.resume_from is None:
         return spec
     reference, at, step = spec.resume_from.partition("@")
@@ -169,7 +175,7 @@ async def submission_response(services: Services, written: TransactionResult) ->
 
 
 async def job_details(services: Services, view: JobView) -> render.JsonObject:
-    """Everything about one job, as `JobDetails` describes it."""
+    """Return everything about one job, in the form of `JobDetails`."""
     row = ReportState()
     series: tuple[SeriesSummary, ...] = ()
     if view.newest_attempt is not None:
@@ -197,5 +203,5 @@ async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list
 
 
 def split_values(values: list[str] | None) -> tuple[str, ...]:
-    """Accept `?status=queued,running` as well as `?status=queued&status=running`."""
+    """Split values at commas, so that `?status=queued,running` equals `?status=queued&status=running`."""
     return tuple(part for value in values or () for part in value.split(",") if part)

@@ -1,4 +1,4 @@
-"""Browser login: a one-time link becomes an HttpOnly cookie, so that no token appears in a URL or script."""
+"""Browser login: a one-time link sets an HttpOnly cookie, so that no token appears in a URL or script."""
 
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response
@@ -14,7 +14,7 @@ router = api_router(tag="login")
 
 @router.get("/", response_description="Paths.")
 async def get_index(caller: CallerDep) -> ApiIndex:
-    """List the paths to open in a browser. A login link leads here."""
+    """List the paths to open in a browser. A login link redirects to this page."""
     return ApiIndex(
         jobs="/api/v1/training",
         machines="/api/v1/machines",
@@ -52,7 +52,7 @@ async def create_login_link(request: Request, services: ServicesDep, caller: Cal
     response_class=RedirectResponse,
 )
 async def log_in(code: str, request: Request, services: ServicesDep) -> Response:
-    """Use a login link. It works once."""
+    """Log in a browser with a login link. Each link works once."""
     session = await services.authenticator.redeem_login_code(code)
     response = RedirectResponse("/", 303, {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
     secure = (services.public_url or str(request.base_url)).startswith("https://")
@@ -70,7 +70,7 @@ async def log_in(code: str, request: Request, services: ServicesDep) -> Response
 
 @router.post("/api/v1/logout", status_code=204, response_description="Logged out.", response_class=Response)
 async def log_out(services: ServicesDep, caller: CallerDep) -> Response:
-    """End this browser session. A token stays valid."""
+    """End this browser session. If the request uses a token, the token stays valid."""
     if caller.by_cookie:
         await services.authenticator.revoke_token(caller.scope, caller.token_id)
     response = Response(None, 204)

@@ -36,7 +36,7 @@ Name = Annotated[str, Path(pattern="^anygpu-[A-Za-z0-9-]+$", max_length=100, exa
 
 
 async def get_view(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JobView:
-    """The job of a route. As a dependency, it is resolved before the request body is read."""
+    """Return the job named in the path. A dependency, so it runs before the request body is read."""
     return await resolve_job(services.journal, caller.scope, ref)
 
 
@@ -46,7 +46,7 @@ MigrationBody = Annotated[MigrationRequest, Depends(JsonBody(MigrationRequest))]
 
 @router.get("/machines", response_description="As the providers list them now.")
 async def list_machines(services: ServicesDep, caller: CallerDep) -> MachineList:
-    """List the project's machines. The operator also sees machines without a job, and leftover resources."""
+    """List the project's machines. The operator also gets machines without a job, and leftover resources."""
     inventory = await load_inventory(services.backends, services.journal)
     now_ms = services.clock.wall_ms()
     machines = [_render_owned(each, now_ms) for each in visible_machines(inventory, caller.scope)]
@@ -65,7 +65,7 @@ async def list_machines(services: ServicesDep, caller: CallerDep) -> MachineList
 async def end_machine(
     name: Name, services: ServicesDep, caller: CallerDep, force: Annotated[bool, Query()] = False
 ) -> Response:
-    """End a machine. A machine that a job uses needs `force`; the job then continues on another one."""
+    """End a machine. If a job uses the machine, `force` is needed; the job then continues on another one."""
     inventory = await load_inventory(services.backends, services.journal)
     operator = caller.role.includes(Role.OPERATOR)
     backend, handle = _find_machine(inventory, name, caller.scope, operator=operator, force=force)
@@ -75,7 +75,7 @@ async def end_machine(
 
 @router.post("/sweep", response_description="Resources without an owner, which are being ended.")
 async def sweep_machines(services: ServicesDep, caller: CallerDep) -> SweepReport:
-    """End every machine and leftover resource without an owner now. The server also does this periodically."""
+    """End every machine and remove every leftover resource without an owner now. This also happens periodically."""
     caller.require(Role.OPERATOR)
     inventory = await load_inventory(services.backends, services.journal)
     failures = dict(inventory.unreachable)
@@ -109,7 +109,10 @@ async def _collect_failure(work: Awaitable[None], resource: str, failures: dict[
 async def migrate_job(
     view: JobDep, body: MigrationBody, services: ServicesDep, caller: CallerDep
 ) -> JsonResponse:
-    """Save a checkpoint, stop, and continue on another backend. If it has no capacity, the plan decides."""
+    """Save a checkpoint, stop the job, and continue it on another backend.
+
+    If that backend has no capacity, the job continues on the best offer of its plan.
+    """
     organisation = caller.scope.organisation
     known = [name for name in services.backends if services.backends.visible(name, organisation)]
     if body.to not in known:
@@ -126,7 +129,7 @@ async def migrate_job(
     response_description="Release requested.",
 )
 async def release_machine(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Release the machine that is kept after a failure."""
+    """Release the machine that was kept after the job failed."""
     view = await resolve_job(services.journal, caller.scope, ref)
     released = await services.jobs.release(caller.scope, view.id)
     return JsonResponse(await job_details(services, released), 202)

@@ -1,4 +1,4 @@
-"""Compare offers for a job, show the stored comparison of a job, and measure prediction accuracy."""
+"""Compare offers for a job, show the stored plan of a job, and measure the accuracy of predictions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -43,9 +43,9 @@ async def plan_job(
     caller: CallerDep,
     limit: Annotated[int, Query(ge=0, le=100_000)] = 8,
 ) -> JsonResponse:
-    """Compare offers for a job: `{"spec", "files"}`, or a spec alone. Nothing is started.
+    """Compare offers for a job. The body is `{"spec", "files"}`, or a spec alone. Nothing is started.
 
-    `limit`: length of the short list and of the list of offers; 0 lists every offer.
+    `limit` is the length of the short list and of the list of offers; 0 lists every offer.
     """
     body = await read_object(request)
     request_body = parse_body(PlanRequest, body) if "spec" in body else PlanRequest(spec=body)
@@ -58,7 +58,7 @@ async def plan_job(
 
 @router.get("/training/{ref}/plan", response_model=JobPlanDetails, response_description="The stored plan.")
 async def get_job_plan(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Show the comparison by which an offer was chosen for the job, its predictions, and the actual result."""
+    """Show the stored plan by which an offer was chosen for the job, the predictions, and the actual result."""
     view = await resolve_job(services.journal, caller.scope, ref)
     try:
         plan = await services.plans.read(view.plan) if view.plan else None
@@ -77,7 +77,7 @@ async def get_job_plan(ref: JobRef, services: ServicesDep, caller: CallerDep) ->
 
 
 def _actual_result(view: JobView) -> dict[str, Any] | None:
-    """Time and cost of a completed job. A job that was stopped early cannot be compared with its prediction."""
+    """Return time and cost of a completed job, else None: a job that was stopped early cannot be compared."""
     if view.status is not Status.COMPLETED or view.ended_at_ms is None:
         return None
     began_ms = view.attempts[0].launching_at_ms
@@ -88,10 +88,10 @@ def _actual_result(view: JobView) -> dict[str, Any] | None:
     "/accuracy", tags=["accuracy"], response_description="Of the newest predicted and completed jobs."
 )
 async def get_accuracy(services: ServicesDep, caller: CallerDep) -> AccuracyReport:
-    """Compare predictions with results, for predictions made before the job ran and after its first steps.
+    """Compare predictions with results, for predictions before the job ran and after its first steps.
 
-    Errors are shares of the actual value. `held` counts intervals that contained it. `median_width` is the high end
-    of an interval divided by its low end.
+    Errors are fractions of the actual value. `held` counts the intervals that contained the actual value.
+    `median_width` is the median ratio of an interval's high end to its low end.
     """
     outcomes = await services.outcomes.for_organisation(caller.scope.organisation)
     before = [_prediction_pair(each, each.predicted) for each in outcomes if each.predicted]

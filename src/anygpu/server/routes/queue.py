@@ -17,7 +17,7 @@ router = api_router("/api/v1/queue", tag="queue")
 
 @router.get("", response_description="The queue now.")
 async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueContents:
-    """Show the waiting and running jobs of the project. Positions count the jobs of all projects."""
+    """Show the waiting and running jobs of the project. Queue positions count the jobs of all projects."""
     live = [view for view in await services.queue.live() if is_visible(view, caller.scope)]
     positions = await services.queue.positions()
     now_ms = services.clock.wall_ms()
@@ -55,7 +55,7 @@ def _render_running(view: JobView) -> RunningJob:
 
 
 async def _list_slots(services: Services, scope: Scope) -> list[BackendSlot | UnavailableSlot]:
-    """List what each backend offers to a job without requirements."""
+    """Return the slots that each backend offers to a job without requirements."""
     slots: list[BackendSlot | UnavailableSlot] = []
     for backend in (entry.backend for entry in services.backends.entries(scope.organisation)):
         try:
@@ -81,7 +81,7 @@ def _render_slot(offer: Offer) -> BackendSlot:
 
 
 def _render_cloud_slot(offers: list[Offer]) -> list[BackendSlot]:
-    """All offers of a cloud as one slot, described by the cheapest."""
+    """Return all offers of a cloud as one slot, described by the cheapest offer; empty if there are none."""
     if not offers:
         return []
     cheapest = min(offers, key=lambda offer: (bool(offer.refused), offer.price_microusd_per_hour))

@@ -48,7 +48,7 @@ async def get_logs(
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=16 * MEBIBYTE)] = MEBIBYTE,
 ) -> Response:
-    """Read the log from `offset`; a negative offset counts from the end. Headers give the position in the log."""
+    """Read the log from `offset`; a negative offset counts from the end. Headers give the position of the data."""
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
     if number == 0:
@@ -78,7 +78,7 @@ async def get_metrics(
     name: Annotated[list[str] | None, Query(max_length=1000)] = None,
     points: Annotated[int, Query(ge=0, le=100_000)] = 1000,
 ) -> JsonResponse:
-    """Read the metrics of an attempt, each sampled to at most `points` points that keep its extremes."""
+    """Read the metrics of an attempt. Each is sampled to at most `points` points, including its extremes."""
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
     if number == 0:
@@ -121,7 +121,7 @@ async def list_events(
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
 ) -> Response:
-    """List the events of a job after the position `after`. Pass `next_after` as `after` for more."""
+    """List the events of a job after position `after`. To get more, pass `next_after` as `after`."""
     view = await resolve_job(services.journal, caller.scope, ref)
     events = await services.journal.events(caller.scope, after=after, limit=limit, job_id=view.id)
     texts = ",".join(event_json(each) for each in events)
@@ -134,7 +134,7 @@ async def list_events(
 async def list_checkpoints(
     ref: JobRef, request: Request, services: ServicesDep, caller: CallerDep
 ) -> CheckpointList:
-    """List valid checkpoints with signed URLs. The URLs of a file are its parts, in order."""
+    """List valid checkpoints with signed URLs. If a file has several URLs, they are its parts, in order."""
     view = await resolve_job(services.journal, caller.scope, ref)
     base = services.public_url or str(request.base_url)
     checkpoints = [
@@ -158,7 +158,7 @@ async def list_checkpoints(
 async def list_artifacts(
     ref: JobRef, request: Request, services: ServicesDep, caller: CallerDep
 ) -> ArtifactList:
-    """List the artifacts of a job with signed URLs. The URLs of a file are its parts, in order."""
+    """List the artifacts of a job with signed URLs. If a file has several URLs, they are its parts, in order."""
     view = await resolve_job(services.journal, caller.scope, ref)
     base = services.public_url or str(request.base_url)
     artifacts = [
@@ -175,7 +175,7 @@ async def list_artifacts(
 
 
 async def _files(services: Services, manifest: str) -> Sequence[FileDownload]:
-    """The files of a manifest; empty when retention has removed them."""
+    """Return the files of a manifest; empty if retention has removed them."""
     try:
         return (await services.checkpoints.download_plan(manifest)).files
     except BlobMissing:
@@ -187,7 +187,7 @@ def _urls(file: FileDownload, base: str) -> list[str]:
 
 
 def attempt_number(view: JobView, requested: int | None) -> int:
-    """The requested attempt, else the newest; 0 before the first attempt."""
+    """Return the requested attempt, or else the newest one; 0 if there is no attempt yet."""
     if requested is None:
         return len(view.attempts)
     if requested > len(view.attempts):

@@ -37,7 +37,7 @@ LINES = (
     response_class=StreamingResponse,
 )
 async def stream_project(services: ServicesDep, caller: CallerDep, after: Position = 0) -> StreamingResponse:
-    """Stream the events of the project after the position `after`, then each new one."""
+    """Stream the events of the project after position `after`, and then each new event."""
     services.stream_sources.hub.require_capacity()
     return _ndjson(follow_project(services.stream_sources, caller.scope, after))
 
@@ -65,7 +65,7 @@ async def stream_job(
     point: Position = 0,
     include: Include = None,
 ) -> StreamingResponse:
-    """Stream events, logs, metrics and progress after the cursor, then new ones, until the job has ended."""
+    """Stream events, logs, metrics and progress after the cursor, and then new ones, until the job has ended."""
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
     cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
@@ -114,7 +114,7 @@ async def _lines(batches: AsyncGenerator[MessageBatch, None]) -> AsyncIterator[b
 
 
 async def _send_to_socket(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
-    """Send until the stream ends or the client disconnects."""
+    """Send the batches to the client until the stream ends or the client disconnects."""
     await socket.accept()
     sender = asyncio.create_task(_send_batches(socket, batches))
     listener = asyncio.create_task(_wait_for_disconnect(socket))
@@ -140,6 +140,6 @@ async def _send_batches(socket: WebSocket, batches: AsyncGenerator[MessageBatch,
 
 
 async def _wait_for_disconnect(socket: WebSocket) -> None:
-    """Read and drop what the client sends, until it disconnects."""
+    """Read and ignore messages of the client until it disconnects."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass

@@ -25,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @router.post("", status_code=201, response_description="The token, shown this once.")
 async def create_token(caller: AdminDep, body: TokenBody, services: ServicesDep) -> CreatedToken:
-    """Create a token of this organisation."""
+    """Create a token for this organisation."""
     record, token = await services.authenticator.create_token(
         _token_scope(caller, body), _token_role(caller, body.role), label=body.name, life_s=body.expires_s
     )
@@ -53,7 +53,7 @@ def _in_project(scope: Scope, project: str | None) -> Scope:
 
 
 def _token_scope(caller: Caller, body: TokenRequest) -> Scope:
-    """The scope of the new token. Only the server's operator creates tokens for another organisation."""
+    """Return the scope of the new token. Only the operator may create tokens for another organisation."""
     own = caller.scope
     given = body.model_dump(include={"organisation", "project", "person"}, exclude_unset=True)
     scope = replace(own, **given)

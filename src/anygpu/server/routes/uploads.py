@@ -1,4 +1,4 @@
-"""Archives of working directories, stored by the hash of their content."""
+"""Archives of working directories, stored under the SHA-256 of their content."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ FRESH_MS = 12 * 3600 * 1000  # retention may remove an older archive before a jo
 async def put_archive(
     sha256: Sha256, request: Request, services: ServicesDep, caller: CallerDep
 ) -> JsonResponse:
-    """Store a tar.gz. Its content must have this hash."""
+    """Store a .tar.gz archive. The SHA-256 of its content must be the one in the path."""
     organisation = caller.scope.organisation
     if await services.uploads.has(organisation, sha256, since_ms=services.clock.wall_ms() - FRESH_MS):
         return JsonResponse(StoredArchive(sha256=sha256, size=None), 200)
@@ -49,7 +49,7 @@ async def put_archive(
 
 @router.head("/{sha256}", response_description="It is stored.", response_class=Response)
 async def check_archive(sha256: Sha256, services: ServicesDep, caller: CallerDep) -> Response:
-    """Check whether the organisation has this archive."""
+    """Check whether the organisation has stored this archive."""
     since_ms = services.clock.wall_ms() - FRESH_MS
     if not await services.uploads.has(caller.scope.organisation, sha256, since_ms=since_ms):
         raise NotFound("this archive was not uploaded")
