@@ -180,7 +180,7 @@ class AttemptRunner:
         return ServerClient(self._address, self._assignment.token)
 
     def _write_stop_flag(self, reason: str) -> None:
-        """Write the file that `anygpu.should_stop()` looks for."""
+        """Write the stop file. While it exists, `anygpu.should_stop()` returns True."""
         try:
             with open(os.path.join(self._attempt_dir.channel_dir, "stop"), "w", encoding="utf-8") as file:
                 file.write(reason)

@@ -90,9 +90,9 @@ def job_directories(cwd: str) -> tuple[str, str]:
 
 
 def process_identity(pid: int) -> dict[str, Any]:
-    """Return the pid of a process with its start time.
+    """Return the pid and the start time of a process.
 
-    Together they identify it even if the pid is used again.
+    Together they identify the process even if the pid is used again later.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -1,8 +1,8 @@
 """A prewarmed agent: an agent process that is started before its attempt exists, so that the attempt starts faster.
 
-It has imported everything, and receives the attempt's directory over a socket. Like every process of an
-attempt, it must be found by ANYGPU_NAME in the environment that the kernel shows. The kernel reads that from
-the memory of the process, so the agent writes the name there before it does anything else.
+A prewarmed agent has imported everything, and receives the attempt's directory over a socket. Like every
+process of an attempt, it must be found by ANYGPU_NAME in the environment that the kernel shows. The kernel
+reads that from the memory of the process, so the agent writes the name there before it does anything else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resolve the secrets that a job refers to. This happens when its attempt is claimed."""
+"""Resolve the secrets that a job refers to, when its attempt is claimed."""
 
 from collections.abc import Mapping
 from typing import Protocol

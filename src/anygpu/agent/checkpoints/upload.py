@@ -160,9 +160,10 @@ class PendingUpload:
         name: str | None = None,
         after_seq: int = 0,
     ) -> None:
-        """Create an upload that waits until the server has stored report `after_seq`.
+        """Create an upload.
 
-        So the server never has a checkpoint without the metrics that lead up to it.
+        A checkpoint waits up to REPORT_WAIT_S until the server has stored report `after_seq`. So the server
+        normally has the metrics up to a checkpoint before the checkpoint itself.
         """
         self.key = key
         self.after_seq = after_seq

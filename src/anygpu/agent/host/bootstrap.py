@@ -1,8 +1,8 @@
 """The program that the server runs first on a machine over SSH.
 
-It is sent as text, and any Python 3 can run it. Nothing needs to be installed on the machine. Standard input
-carries one line with the request and, if the machine lacks it, the agent's archive. After a broken transfer,
-the next try sends only the rest.
+The program is sent as text, and any Python 3 can run it. Nothing needs to be installed on the machine.
+Standard input carries one line with the request and, if the machine lacks it, the agent's archive. After a
+broken transfer, the next try sends only the rest.
 """
 
 from __future__ import annotations

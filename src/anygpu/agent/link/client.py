@@ -126,7 +126,7 @@ def _retry_after_s(header: str) -> float:
 class Backoff:
     """Waiting times between retries.
 
-    They double each time, and are random so that agents do not retry all at once.
+    The times double, and are random so that agents do not all retry at the same moment.
     """
 
     def __init__(self, first_s: float = 0.1, max_s: float = 5.0) -> None:

@@ -44,8 +44,8 @@ class FileCache:
     ) -> Iterator[str]:
         """Yield the path of a file; download the file if it is missing.
 
-        It is not removed while the block runs. `check_interrupted` is called while another attempt downloads
-        the file; it may raise.
+        The file is not removed from the cache while the block runs. `check_interrupted` is called while
+        another attempt downloads the file; it may raise.
         """
         path = os.path.join(self._root, sha256)
         with self._lock(sha256, check_interrupted):

@@ -132,7 +132,7 @@ class OutputStream:
     def tick(self, now: float) -> float:
         """Release bytes that the mask has held for a while, and return the time of the next call.
 
-        A prompt without a newline may look like the beginning of a secret and would else stay invisible.
+        Without this, a prompt that resembles the beginning of a secret would stay invisible.
         """
         if self._mask.has_held_bytes and now - self._idle_since >= IDLE_S:
             self._forward(self._mask.release_short())

@@ -77,7 +77,7 @@ def signal_stop(now: float, grace_s: float) -> StopRequest:
 def preemption_stop(now: float, notice: PreemptionNotice) -> StopRequest:
     """Build the stop request for a preemption at a known time.
 
-    It leaves time to upload results after the job ended.
+    The job is ended early enough that results can be uploaded before the machine is taken away.
     """
     left_s = max(0.0, notice.at - now)
     steps = [

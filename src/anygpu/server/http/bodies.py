@@ -73,7 +73,10 @@ def _problem(model: type[ApiModel], error: Any) -> Problem:
 
 
 def _shorten(value: Any) -> Any:
-    """Return a value for an error message. A long text is cut; a mapping or list may hold credentials: None."""
+    """Return a value for an error message: a shortened text, or None for a mapping or list.
+
+    Mappings and lists are not shown, because they may hold credentials.
+    """
     if isinstance(value, dict | list):
         return None
     return value[:SHOWN_CHARACTERS] if isinstance(value, str) else value

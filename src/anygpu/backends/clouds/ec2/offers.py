@@ -160,7 +160,7 @@ class RegionOffers:
 def reservation_offer(machine: Offer, reservation: CapacityReservation, now: datetime) -> Offer:
     """Return the offer for a free instance of a reservation.
 
-    Its price is 0, as the reservation is paid for anyway.
+    The price of the offer is 0, as the reservation is paid for anyway.
     """
     left_s = None
     if reservation.ends_at is not None:
