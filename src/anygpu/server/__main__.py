@@ -89,9 +89,9 @@ async def _serve(settings: Settings) -> None:
 
 
 def _install_signal_handlers(stop: asyncio.Event, address_file: Path) -> None:
-    """Stop the server in order at the first signal, and at once at the second.
+    """Shut the server down cleanly at the first signal, and exit at once at the second.
 
-    Stopping at once loses nothing that was acknowledged.
+    Exiting at once loses nothing that was acknowledged.
     """
 
     def on_signal() -> None:

@@ -265,7 +265,10 @@ class LocalBackend:
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
     def _free_slots(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[int, str]:
-        """Return how many attempts with this `need` could start now. If none, also the reason, else ""."""
+        """Return how many attempts with this `need` could start now, and a reason.
+
+        The reason says why none can start; it is "" if at least one can.
+        """
         pool, count = self._slot_pool(need, gpus)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"

@@ -89,7 +89,10 @@ def build_offer(
 
 
 def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tuple[int, str]:
-    """Return how many attempts with this `need` could start now. If none, also the reason, else ""."""
+    """Return how many attempts with this `need` could start now, and a reason.
+
+    The reason says why none can start; it is "" if at least one can.
+    """
     if status is None or host.problem:
         return 0, host.problem or f"{host.name} has not answered yet"
     gpus = gpu_count(need)

@@ -1,6 +1,7 @@
 """The AWS account: identity, quotas, metered cost, and leftover resources.
 
-Leftovers are disks, addresses and keys that carry our tag and have no machine: a launch that failed left them.
+Leftovers are disks, addresses and keys that have our tag but no machine. A failed launch may leave them
+behind.
 """
 
 import contextlib
