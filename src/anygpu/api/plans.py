@@ -155,9 +155,10 @@ class StageAccuracy(BasisAccuracy):
 
 
 class AccuracyReport(ApiModel):
-    """Accuracy for the newest `most` jobs that were predicted and have completed.
+    """Accuracy of the predictions for recently completed jobs.
 
-    `target` is the desired fraction of intervals that contain the result.
+    `jobs` is the number of jobs included: the newest ones, at most `most`. `target` is the desired fraction of
+    intervals that contain the actual value.
     """
 
     jobs: int = Field(examples=[12])

@@ -12,10 +12,7 @@ DecideEvents = Callable[[JobView], list[Event]]
 
 
 class EventRecorder:
-    """Writes events to the journal on behalf of the leader.
-
-    Opens no transaction if the given view already leads to no events.
-    """
+    """Writes events to the journal on behalf of the leader."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
@@ -23,7 +20,8 @@ class EventRecorder:
     async def record(self, view: JobView, decide: DecideEvents, guard: Guard) -> JobView | None:
         """Write the events that `decide` returns for the newest view.
 
-        Return the new view, or None if nothing was written.
+        Return the new view, or None if nothing was written. If `decide` returns no events for `view`, no
+        transaction is opened.
         """
         at_ms = self._clock.wall_ms()
         if not decide(view):

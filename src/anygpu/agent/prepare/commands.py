@@ -29,7 +29,7 @@ class CommandResult:
 class CommandRunner:
     """Runs commands and writes their output to the job's log.
 
-    Orders, lease and timeout stop these commands as they stop the job.
+    A stop order from the server, an expired lease and the timeout also stop these commands.
     """
 
     def __init__(self, attempt_name: str, loop: ProcessLoop, reporter: Reporter, mask: SecretMask) -> None:

@@ -93,8 +93,8 @@ def _append_chunk(part: str, whole: int) -> None:
 def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
     """Return the path that the script resumes from.
 
-    The first of these that exists: a directory that was saved as a directory, a directory that matches a
-    pattern, the newest file (the first of `paths`).
+    In order of preference: a checkpoint that is a directory (it contains DIRECTORY_MARK), the directory of
+    the newest file if a pattern matches it, the newest file. `paths` starts with the newest file.
     """
     if not paths:
         raise CorruptDownload("it has no files")

@@ -119,7 +119,10 @@ class PaperspaceProvider:
     def native_request(
         self, order: MachineOrder, *, template: str = "(one that fits)", script: str = "(made before)"
     ) -> dict[str, Any]:
-        """Return the exact launch request that `create` sends. `template` and `script` are ids."""
+        """Return the launch request that `create` sends.
+
+        `template` and `script` are ids. The defaults are placeholders for showing a request without known ids.
+        """
         request = {
             "name": order.name,
             "machineType": order.offer.name,

@@ -273,7 +273,7 @@ class SshLink:
 
 
 def _connection_lost(login: SshLogin, error: Exception) -> LaunchError:
-    """Build the error for a connection that was lost during a step. The next try repeats the step."""
+    """Convert a timeout or connection failure during bootstrap to a LaunchError."""
     if isinstance(error, TimeoutError):
         return BootstrapFailed(f"{login.machine}: the agent did not start in time", step="bootstrap")
     text = str(error) or type(error).__name__

@@ -20,7 +20,7 @@ SSH = 22
 
 
 class MachineAccess:
-    """Creates SSH logins, agent links and shells for the machines of attempts."""
+    """Gives access to the machine of an attempt: SSH logins, the connection to its agent, shells for users."""
 
     def __init__(
         self,

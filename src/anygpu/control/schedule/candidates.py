@@ -167,7 +167,10 @@ class Candidates:
             self.take(target, view.organisation)
 
     def reserve_waiting(self, plan: Plan) -> None:
-        """Reserve the full offers that this plan waits for: jobs later in the pass cannot use them."""
+        """Reserve the offers without free slots that this plan waits for.
+
+        Jobs later in this scheduling pass cannot take them.
+        """
         self.exclude({ranked.offer.key for ranked in plan.ranked if ranked.wait_reason and ranked.full})
 
     def exclude(self, offers: set[OfferKey]) -> None:

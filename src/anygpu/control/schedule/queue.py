@@ -35,9 +35,9 @@ def is_waiting(view: JobView) -> bool:
 
 
 def waiting_since_ms(view: JobView) -> int:
-    """Return since when the job has been waiting, in unix milliseconds.
+    """Return the time at which the job began to wait, in Unix milliseconds.
 
-    Waiting starts at submission or when the last training ended; failed launches in between do not count.
+    This is its submission, or the end of the last attempt that trained. Failed launches do not change it.
     """
     if not view.attempts:
         return view.submitted_at_ms

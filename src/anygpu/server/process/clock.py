@@ -22,7 +22,7 @@ class SystemClock:
 
 
 class SystemRandomness:
-    """Randomness of the operating system: secure tokens, and jitter that need not be secure."""
+    """The real source of randomness: secure tokens, and ordinary pseudo-random numbers for jitter."""
 
     def token(self, nbytes: int) -> str:
         return secrets.token_hex(nbytes)

@@ -111,9 +111,9 @@ def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 
 
 def _first_machine(world: SimWorld, name: str, until: float) -> list[tuple[SimProvider, SimMachine]]:
-    """Return the first machine called `name` that was listed before `until`; an empty list if there is none.
+    """Return a list with the first machine called `name` that could be observed before `until`.
 
-    The sweeper ends the other machines of that name.
+    The list is empty if there is none. The sweeper ends the other machines of that name.
     """
     return [(p, m) for p, m in machines_of(world, name) if m.listed_from < until - OBSERVATION_S][:1]
 

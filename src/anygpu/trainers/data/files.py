@@ -32,7 +32,7 @@ def images_below(folder: Path, reading: LayoutContents) -> list[Path]:
 def files_below(folder: Path, reading: LayoutContents) -> list[Path]:
     """List all files below a folder, sorted by name, without hidden files.
 
-    A link that leaves the dataset is recorded as a finding.
+    A symbolic link that points outside the dataset is skipped and recorded as a problem in `reading`.
     """
     files: list[Path] = []
     try:

@@ -75,7 +75,10 @@ def _parse(file: Path, text: str) -> Any:
 
 
 def read_names(config: YoloDataConfig, reading: LayoutContents) -> tuple[str, ...]:
-    """Return the class names from `names` (a list, or a mapping with keys from 0) or from `nc` alone."""
+    """Return the class names in `names`: a list, or a mapping with keys 0, 1, 2 and so on.
+
+    If there is only `nc`, return class_0, class_1 and so on.
+    """
     names, count = config.values.get("names"), config.values.get("nc")
     if names is None and isinstance(count, int) and count > 0:
         return tuple(f"class_{index}" for index in range(count))
