@@ -43,31 +43,30 @@ def _is_loopback(host: str) -> bool:
 
 
 LONGEST = (
-    "test_a_deadline.py",
-    "test_a_better_place.py",
+    "test_deadline.py",
+    "test_migration.py",
     "test_histories.py",
-    "test_machines_that_die.py",
+    "test_lost_machines.py",
     "test_planted.py",
     "test_crash_points.py",
     "test_commands.py",
     "test_bad_input.py",
+    "test_sections.py",
     "test_crash.py",
     "test_jobs.py",
-    "test_a_trainer_elsewhere.py",
+    "test_trainer_on_cloud.py",
     "test_demo.py",
     "test_openapi.py",
     "test_histories_sql.py",
-    "test_deadline.py",
     "test_accuracy.py",
-    "test_sharing.py",
-    "test_tabular.py",
+    "test_fair_share.py",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that none is left to one worker at the end."""
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+    """Run the longest files first, so that none is left to one worker at the end."""
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

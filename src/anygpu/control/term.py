@@ -1,6 +1,7 @@
 """The state of the leading control process: the jobs it watches and the tasks it runs. Discarded with the lease."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from anygpu.control.reconcile.attempt import AttemptReconciler
@@ -9,24 +10,27 @@ from anygpu.events.view import JobView
 from anygpu.store.journal import Guard
 
 
-class PeriodicTask:
+class PeriodicTask(ABC):
     """Work that the supervisor starts when due and runs concurrently with its rounds, one run at a time."""
 
     name: str  # as in "checking deadlines failed"
     upkeep: bool = False  # started after the jobs that are due for reconciling, instead of before
 
     def update(self, view: JobView) -> None:
-        """Handle the newest view of a job."""
+        """Handle the newest view of a job. Does nothing by default."""
+        return
 
     def forget(self, job_id: str) -> None:
-        """Forget a job that has ended."""
+        """Forget a job that has ended. Does nothing by default."""
+        return
 
     def after_reconcile(self, view: JobView) -> None:
-        """Handle the view of a job that has just been reconciled."""
+        """Handle the view of a job that has just been reconciled. Does nothing by default."""
+        return
 
+    @abstractmethod
     def is_due(self) -> bool:
         """Return whether the supervisor should start the task in this round."""
-        raise NotImplementedError
 
     def next_at(self) -> float:
         """Return when the supervisor has to begin a round for this task.
@@ -35,9 +39,9 @@ class PeriodicTask:
         """
         return NEVER
 
+    @abstractmethod
     async def run(self) -> None:
         """Do the work of the task. An error is reported, and the task starts again when it is due."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)

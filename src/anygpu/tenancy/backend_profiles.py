@@ -163,7 +163,10 @@ class BackendProfiles:
 
     def _require_name(self, name: str) -> None:
         if not NAME_PATTERN.fullmatch(name):
-            message = "is not a name; use up to 63 lowercase letters, digits, '.', '_' and '-'"
+            message = (
+                "is not a valid name; use 1 to 63 lowercase letters, digits, '.', '_' and '-', "
+                "starting with a letter or digit"
+            )
             raise InvalidSpec([Problem("name", name[:100], message, source="body")])
         if name in RESERVED:
             raise InvalidSpec([Problem("name", name, f"{name!r} is reserved", "choose another name", "body")])

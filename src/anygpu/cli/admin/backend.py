@@ -113,12 +113,16 @@ def check_backends(context: click.Context, /, name: str, as_json: bool, context_
     """Check the credentials, quota and offers of backend NAME (default: all backends)."""
     backends = connect(context_name).backends
     names = [name] if name else [each["name"] for each in backends.list()["backends"]]
-    checks = [backends.check(each) for each in names]
+    context.exit(print_checks([backends.check(each) for each in names], as_json))
+
+
+def print_checks(checks: list[dict[str, Any]], as_json: bool) -> int:
+    """Print the results of checking backends. Return the exit code: FAILED if one is not usable."""
     if as_json:
         emit_json({"checks": checks})
     else:
         emit(line for each in checks for line in check_lines(each, colour=output.use_colour()))
-    context.exit(exits.OK if all(each["valid"] for each in checks) else exits.FAILED)
+    return exits.OK if all(each["valid"] for each in checks) else exits.FAILED
 
 
 @backend_command.command(name="rm")

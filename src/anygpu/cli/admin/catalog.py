@@ -160,7 +160,17 @@ def list_clouds(as_json: bool) -> None:
         return
     emit(output.table(CLOUD_HEADING, [cloud_row(each, catalog) for each in terms().values()]))
     own = sorted(catalog.policy.own_microusd_per_hour.items())
-    emit(["", *(f"{name}: {formatting.money(price)} per hour (yours)" for name, price in own)] if own else [])
+    emit(
+        [
+            "",
+            *(
+                f"{name}: {formatting.money(price)} per hour (your own machines, from catalog.own_prices)"
+                for name, price in own
+            ),
+        ]
+        if own
+        else []
+    )
 
 
 @catalog_command.command(name="import")

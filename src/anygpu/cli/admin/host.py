@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anygpu.cli import exits
-from anygpu.cli.admin.backend import check_lines
+from anygpu.cli.admin.backend import print_checks
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.exits import print_message
 from anygpu.cli.root import SuggestingGroup, no_such
@@ -108,12 +107,7 @@ def check_hosts(context: click.Context, /, name: str, as_json: bool, context_nam
     backends = connect(context_name).backends
     hosts = _ssh_backends(backends.list())
     names = [_find_host(name, hosts)["name"]] if name else [each["name"] for each in hosts]
-    checks = [backends.check(each) for each in names]
-    if as_json:
-        emit_json({"checks": checks})
-    else:
-        emit(line for each in checks for line in check_lines(each, colour=output.use_colour()))
-    context.exit(exits.OK if all(each["valid"] for each in checks) else exits.FAILED)
+    context.exit(print_checks([backends.check(each) for each in names], as_json))
 
 
 @host_command.command(name="rm")

@@ -195,7 +195,9 @@ def _parse_row(cells: Mapping[str, str], *, edits: bool) -> Iterator[PriceRow]:
 def _parse_cloud(cells: Mapping[str, str]) -> str:
     cloud = cells["cloud"].strip().lower()
     if cloud not in terms():
-        raise InvalidCell("cloud", cloud, f"{cloud!r} is none of {', '.join(terms())}")
+        raise InvalidCell(
+            "cloud", cloud, f"{cloud!r} is not a known cloud; known clouds: {', '.join(terms())}"
+        )
     return cloud
 
 
@@ -204,7 +206,7 @@ def _parse_gpu_count(cells: Mapping[str, str]) -> int:
     if count != int(count):
         raise InvalidCell("gpu_count", cells["gpu_count"], "is a part of a GPU; only whole GPUs are offered")
     if bool(count) != bool(cells["gpu"].strip()):
-        raise InvalidCell("gpu", cells["gpu"], "does not fit gpu_count: say both, or neither")
+        raise InvalidCell("gpu", cells["gpu"], "must be given together with gpu_count, or both left empty")
     return int(count)
 
 

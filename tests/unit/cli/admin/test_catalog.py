@@ -62,7 +62,7 @@ def test_settings_change_the_prices(home: Path) -> None:
     after = shown("--cloud", "lambda", "--gpu", "A10")[0]
     assert (after["price_microusd_per_hour"], after["list_microusd_per_hour"]) == (before / 2, before)
     assert (after["credit_microusd"], after["stale"]) == (20_000_000, False)
-    assert "lab: $0.3500 per hour (yours)" in ran("clouds").stdout
+    assert "lab: $0.3500 per hour (your own machines, from catalog.own_prices)" in ran("clouds").stdout
 
 
 def test_every_cloud_is_listed_with_its_billing() -> None:
