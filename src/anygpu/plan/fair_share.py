@@ -1,7 +1,9 @@
-"""Decide which jobs of a shared pool run: quota with borrowing, priority, attained service, usage, submit order.
+"""Decide which jobs run on the GPUs of a pool that several tenants share.
 
-`allocate` is a pure function of all jobs of a pool. The length of a job is not known, so jobs that have used little go
-first: most jobs are short, and the delay hardly matters to a long one. docs/explanation/queue.md has the measurements.
+Each tenant has a quota of GPUs and may borrow idle ones. Jobs are sorted by priority, then by the GPU time they have
+already used, then by their tenant's recent usage, then by submission time. The duration of a job is not known in
+advance, so jobs that have used little GPU time go first: most jobs are short, and a long job loses little by waiting
+for a short one. docs/explanation/queue.md has the measurements.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from dataclasses import dataclass, field
 from anygpu.events.slots import SlotUsage
 
 HOUR_S = 3600.0
-BANDS_GPU_S = (1 * HOUR_S, 32 * HOUR_S)  # under 1 GPU-hour, under 32, and beyond
-MIN_RUN_S = 600.0  # a started job is not preempted earlier: preemption costs time
+BANDS_GPU_S = (1 * HOUR_S, 32 * HOUR_S)  # three bands of used GPU time: under 1 GPU-hour, under 32, and more
+MIN_RUN_S = 600.0  # a job runs at least this long before it may be preempted
 STARVATION_S = 24 * HOUR_S  # jobs that have waited longer go first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShareRules:
-    """Parameters of the allocation."""
+    """Time limits by which `allocate` decides which jobs run first and which may be preempted."""
 
     bands_gpu_s: tuple[float, ...] = BANDS_GPU_S
     min_run_s: float = MIN_RUN_S
@@ -33,7 +35,7 @@ DEFAULT_RULES = FairShareRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolTenant:
-    """A tenant of the pool: its guaranteed quota, and whether it may borrow idle GPUs of others."""
+    """A tenant of the pool: guaranteed GPUs, recent usage, and whether it may borrow GPUs that others leave idle."""
 
     quota_gpus: int = 0
     usage: SlotUsage = field(default_factory=SlotUsage)
@@ -62,7 +64,7 @@ class PoolJob:
         return bisect_right(rules.bands_gpu_s, self.attained_gpu_s)
 
     def wait_s(self, now_s: float) -> float:
-        """Return the waiting time in seconds; 0 while the job runs."""
+        """Return how many seconds the job has waited since it was submitted or last ran; 0 while it runs."""
         since_s = self.submitted_s if self.waiting_since_s is None else self.waiting_since_s
         return 0.0 if self.running else now_s - since_s
 
@@ -71,14 +73,14 @@ class PoolJob:
         return self.running_since_s is None and now_s - since_s >= rules.starvation_s
 
     def is_pinned(self, now_s: float, rules: FairShareRules = DEFAULT_RULES) -> bool:
-        """Return whether the job may not be preempted now."""
+        """Return whether the job must keep running: it has no checkpoints, or it started too recently."""
         since_s = self.running_since_s
         return since_s is not None and (not self.checkpoints or now_s - since_s < rules.min_run_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Jobs to preempt now, and jobs to start as soon as the GPUs are free."""
+    """Ids of the jobs to preempt now and of the jobs to start once their GPUs are free, and why the others wait."""
 
     start: tuple[str, ...] = ()
     preempt: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ def allocate(
     now_s: float,
     rules: FairShareRules = DEFAULT_RULES,
 ) -> Allocation:
-    """Decide which jobs of the pool run from now on."""
+    """Decide which jobs of a pool with `gpus` GPUs run from now on. A pure function."""
     ordered = sort_jobs(jobs, tenants, now_s, rules)
     pool = _Pool(gpus, tenants, rules)
     for job in ordered:
@@ -117,10 +119,10 @@ def sort_jobs(
     now_s: float,
     rules: FairShareRules = DEFAULT_RULES,
 ) -> list[PoolJob]:
-    """Sort jobs by who should run first.
+    """Return the jobs in the order in which they should get GPUs.
 
-    Within a band of attained GPU time, running jobs come first: a tenant's usage decides which job
-    starts, not which job stops.
+    Among jobs of the same priority and band of used GPU time, running jobs come before waiting ones. So a
+    tenant's usage decides which waiting job starts next, but never stops a running job.
     """
     usage = {name: tenant.usage.decayed(now_s) for name, tenant in tenants.items()}
 
@@ -141,7 +143,7 @@ def sort_jobs(
 
 
 class _Pool:
-    """The GPUs of a pool while they are allocated to jobs."""
+    """The free GPUs of a pool, and the jobs that have been given GPUs so far."""
 
     def __init__(self, gpus: int, tenants: Mapping[str, PoolTenant], rules: FairShareRules) -> None:
         self.gpus, self.free = gpus, gpus
@@ -155,9 +157,9 @@ class _Pool:
         self.by_tenant[job.tenant] = self.by_tenant.get(job.tenant, 0) + job.gpus
 
     def allocate(self, ordered: Sequence[PoolJob], now_s: float, *, borrowing: bool) -> None:
-        """Allocate GPUs to `ordered` jobs in turn.
+        """Give GPUs to the jobs in the order of `ordered`; with `borrowing`, also beyond their tenant's quota.
 
-        A job that does not fit is skipped, so smaller jobs can fill the gap.
+        A job that needs more GPUs than are free is skipped, so that smaller jobs behind it can use them.
         """
         blocked = False
         for job in ordered:

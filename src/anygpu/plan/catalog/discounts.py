@@ -23,7 +23,7 @@ class CatalogPolicy:
     def from_settings(
         cls, *, discounts: Iterable[str] = (), credits: Iterable[str] = (), own_prices: Iterable[str] = ()
     ) -> "CatalogPolicy":
-        """Parse settings like `aws=10%`, `ec2/p5.48xlarge=25%`; `gcp=$300`; `lab=0.35`."""
+        """Parse discounts like `aws=10%` or `ec2/p5.48xlarge=25%`, credits like `gcp=$300`, prices like `lab=0.35`."""
         return cls(
             discounts=_parse_by_cloud("catalog.discounts", discounts, _parse_percentage),
             credits_microusd=_parse_by_cloud("catalog.credits", credits, units.microdollars),
@@ -31,7 +31,7 @@ class CatalogPolicy:
         )
 
     def price(self, cloud: str, instance_type: str, list_microusd: int) -> int:
-        """Return the discounted price per hour.
+        """Return the discounted price per hour in micro-dollars.
 
         A discount for the instance type overrides the cloud's discount.
         """
@@ -51,14 +51,14 @@ def _parse_percentage(text: str) -> float:
     except ValueError:
         percent = -1
     if not 0 <= percent <= 100:
-        raise ValueError("is not a percentage like 12.5%")
+        raise ValueError("is not a percentage from 0% to 100%, such as 12.5%")
     return percent / 100
 
 
 def _parse_by_cloud(setting: str, texts: Iterable[str], analysis: Callable[[str], T]) -> dict[str, T]:
-    """Parse entries by cloud.
+    """Parse entries like `aws=10%` into values by cloud.
 
-    A provider's name applies to all its clouds; an entry for a single cloud overrides it.
+    An entry for a provider applies to all clouds of the provider, except those with an entry of their own.
     """
     spread: dict[str, T] = {}
     exact: dict[str, T] = {}
@@ -66,7 +66,9 @@ def _parse_by_cloud(setting: str, texts: Iterable[str], analysis: Callable[[str]
         cloud, slash, kind = name.partition("/")
         clouds = find_clouds(cloud)
         if not clouds:
-            raise _invalid(setting, name, f"there is no cloud {cloud!r}; `anygpu catalog clouds` names them")
+            raise _invalid(
+                setting, name, f"there is no cloud {cloud!r}; `anygpu catalog clouds` lists the clouds"
+            )
         (exact if clouds == (cloud,) else spread).update({f"{each}{slash}{kind}": value for each in clouds})
     return spread | exact
 
@@ -76,7 +78,7 @@ def _parse_pairs(setting: str, texts: Iterable[str], analysis: Callable[[str], T
     for text in texts:
         name, equals, value = text.partition("=")
         if not (equals and name.strip()):
-            raise _invalid(setting, text, f"{text!r} is not NAME=VALUE")
+            raise _invalid(setting, text, f"{text!r} is not NAME=VALUE; write a name, `=` and a value")
         try:
             values[name.strip()] = analysis(value.strip())
         except ValueError as error:

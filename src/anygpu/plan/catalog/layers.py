@@ -1,4 +1,4 @@
-"""Load the catalog from its layered price tables, and turn it into candidates."""
+"""Load the price catalog from several tables that override each other, and turn its offers into candidates."""
 
 import csv
 import io
@@ -21,7 +21,11 @@ PACKAGED = Path(__file__).with_name("prices.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogLayers:
-    """Paths of the price tables. Commands write the tables in `folder`; only the user writes `edits`."""
+    """Paths of the price tables.
+
+    The commands `anygpu catalog update` and `import` write the tables in `folder`; the table `edits` is
+    written by the user only.
+    """
 
     folder: Path
     edits: Path
@@ -34,7 +38,10 @@ class CatalogLayers:
         return self.folder / f"import-{cloud}.csv"
 
     def rows(self) -> list[PriceRow]:
-        """Return the rows of all tables merged; later tables override earlier ones."""
+        """Return the rows of all tables merged: packaged prices, update, imports, the user's edits.
+
+        A later table overrides an earlier one.
+        """
         newer = _read_file(self.update_path)
         replaced = {row.cloud for row in newer}
         merged = {row.key: row for row in _read_file(PACKAGED) if row.cloud not in replaced}
@@ -53,12 +60,12 @@ class CatalogLayers:
 def load_catalog(
     layers: CatalogLayers, *, today: date, policy: CatalogPolicy = NO_POLICY, stale_days: int = STALE_DAYS
 ) -> Catalog:
-    """Load an organisation's catalog."""
+    """Load an organisation's catalog. A price older than `stale_days` counts as out of date."""
     return Catalog(layers.rows(), today=today, policy=policy, stale_days=stale_days)
 
 
 def _apply_edits(merged: dict[RowKey, PriceRow], edits: Iterable[PriceRow]) -> list[PriceRow]:
-    """Apply the user's edits. An empty price removes an offer; an empty region means all regions."""
+    """Return the rows after the user's edits. An empty price removes a row; an empty region means all regions."""
     for edit in edits:
         for key in [edit.key] if edit.region else _all_regions(merged, edit):
             merged[key] = edit._replace(region=key[2])
@@ -94,7 +101,7 @@ NO_BACKENDS: Mapping[str, str] = {}
 
 
 def candidates_in(catalog: Catalog, *, backends: Mapping[str, str] = NO_BACKENDS) -> CandidateSet:
-    """Return all offers of a catalog as candidates. `backends` maps clouds to their configured backends."""
+    """Return all offers of a catalog as candidates. `backends` has the name of the configured backend by cloud."""
 
     def place(row: int) -> Candidate:
         return _make_candidate(catalog.offer_at(row), backends)
@@ -122,7 +129,7 @@ def _make_candidate(found: CatalogOffer, backends: Mapping[str, str]) -> Candida
 
 
 class _CatalogCandidates(Sequence[Candidate]):
-    """Candidates of a catalog, each created on access."""
+    """The candidates of a catalog. Each `Candidate` object is created when it is accessed."""
 
     def __init__(self, count: int, place: Callable[[int], Candidate]) -> None:
         self._rows, self._candidate = range(count), place

@@ -1,6 +1,6 @@
 """The price catalog in memory, sorted by price.
 
-A search tests each machine shape and each region only once.
+A search is fast because it tests each machine type and each region once, not each price.
 """
 
 from array import array
@@ -48,11 +48,11 @@ class CatalogOffer:
     stale: bool
 
     def cost_microusd(self, used_s: int) -> int:
-        """Return the cost of `used_s` seconds by the provider's billing rule, before credits."""
+        """Return the cost of `used_s` seconds in micro-dollars by the provider's billing rule, before credits."""
         return self.billing.cost_microusd(self.price_microusd_per_hour, used_s)
 
     def to_offer(self, backend: str = "") -> Offer:
-        """Convert to an `Offer` of `backend`; if that is empty, of the cloud itself."""
+        """Convert to an `Offer` whose backend is `backend`, or the name of the cloud if `backend` is empty."""
         return Offer(
             backend=backend or self.cloud,
             name=self.name,
@@ -71,7 +71,7 @@ class CatalogOffer:
 
 
 class CatalogOffers(Sequence[CatalogOffer]):
-    """Search results, cheapest first, each created on access."""
+    """Search results, cheapest first. Each `CatalogOffer` object is created when it is accessed."""
 
     def __init__(self, catalog: "Catalog", positions: Sequence[int]) -> None:
         self._catalog = catalog
@@ -93,11 +93,11 @@ class CatalogOffers(Sequence[CatalogOffer]):
         return map(self._catalog.offer_at, self._positions)
 
     def one_per_shape(self) -> "CatalogOffers":
-        """Return only the cheapest region of each machine type and market."""
+        """Return the offer in the cheapest region for each machine type and market (on-demand or spot)."""
         return CatalogOffers(self._catalog, self._catalog.cheapest_per_shape(self._positions))
 
     def region_counts(self) -> dict[tuple[str, str, bool], int]:
-        """Return the number of regions by cloud, machine name and market (True for spot)."""
+        """Return the number of regions for each (cloud, machine name, is spot)."""
         return self._catalog.count_regions(self._positions)
 
 
@@ -174,8 +174,8 @@ class Catalog:
     ) -> CatalogOffers:
         """Return the offers with at least the resources `need`, cheapest first.
 
-        `spot` None searches both markets. `least_gpu_gib` is the predicted GPU memory need, in addition
-        to `need`. Rows without a region match every region.
+        With `spot` None, both on-demand and spot offers are returned. `least_gpu_gib` is the GPU memory that
+        the job is predicted to need. Offers without a region match every requested region.
         """
         fits = self._matching_shapes(need, clouds, spot, dedicated, least_gpu_gib)
         results = [row for row, shape in enumerate(self._shape_index) if fits[shape]]
@@ -216,14 +216,14 @@ class Catalog:
         )
 
     def price_at(self, row: int) -> int:
-        """Return the organisation's price per hour in micro-dollars."""
+        """Return the price per hour of a row in micro-dollars, after the organisation's discounts."""
         return self._prices[row]
 
     def region_at(self, row: int) -> str:
         return self._regions[self._region_index[row]]
 
     def rows_by_shape(self) -> Iterator[Sequence[int]]:
-        """Return an iterator over the machine shapes, each as its row numbers, cheapest first."""
+        """Return an iterator that yields the row numbers of each machine shape, cheapest row first."""
         results = [array("l") for _ in self._shapes]
         for row, shape in enumerate(self._shape_index):
             results[shape].append(row)
@@ -245,7 +245,7 @@ class Catalog:
     def _matching_shapes(
         self, need: Resources, clouds: Collection[str], spot: bool | None, dedicated: bool, least_gib: float
     ) -> bytearray:
-        """Return for each machine shape a 1 if the shape matches the search, else a 0."""
+        """Return one byte per machine shape: 1 if the shape matches the search, else 0."""
         kinds = _matching_kinds({shape.gpu for shape in self._shapes}, need.gpu)
         places = {each.cloud for each in terms().values() if _is_allowed(each, clouds, dedicated)}
         return bytearray(
@@ -274,7 +274,7 @@ def _is_allowed(cloud_terms: CloudTerms, clouds: Collection[str], dedicated: boo
 def _has_resources(shape: MachineShape, need: Resources) -> bool:
     """Return whether a machine shape has the needed resources.
 
-    Unknown sizes count as sufficient, as in `fit`.
+    An unknown number of CPUs or amount of memory counts as sufficient.
     """
     required = ((need.cpus, shape.cpus), (need.memory_gib, shape.memory_gib))
     if any(asked and has and asked > has for asked, has in required):

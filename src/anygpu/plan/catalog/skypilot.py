@@ -3,9 +3,11 @@
 The columns are InstanceType, AcceleratorName, AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice,
 Region, and sometimes AvailabilityZone.
 
-Known problems of such lists: rows without an accelerator are hosts; Google's GPUs are priced without
-their host, which has its own row; some clouds fill the spot column without renting spot machines; some
-rows are fractions of GPUs.
+Peculiarities of such lists:
+- A row without an accelerator is a machine without a GPU.
+- Google prices a GPU without the machine that holds it (its host); the host has a row of its own.
+- Some clouds have prices in the spot column although they rent no spot machines.
+- Some rows are fractions of a GPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +78,7 @@ def is_skypilot_table(columns: Sequence[str]) -> bool:
 def read_skypilot(
     lines: Iterable[str], name: str, *, cloud: str, source: str, recorded: str
 ) -> ImportedPrices:
-    """Import all lines with a whole GPU and a price; of the zones of a region only the cheapest."""
+    """Import all lines that have at least one whole GPU and a price. Of a region, only the cheapest zone is used."""
     columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
     parsed_rows: list[SkyPilotRow] = []
@@ -93,7 +95,7 @@ def read_skypilot(
 def _parse_row(cells: Mapping[str, str]) -> SkyPilotRow:
     region = cells["Region"].strip()
     if not region and not cells["InstanceType"].strip():
-        raise InvalidCell("Region", "", "names neither a machine nor a region")
+        raise InvalidCell("Region", "", "is empty, and so is InstanceType; fill in at least one of them")
     return SkyPilotRow(
         name=cells["InstanceType"].strip(),
         gpu=cells["AcceleratorName"].strip(),
@@ -111,9 +113,9 @@ def _whole(count: float) -> int:
 
 
 def _price(cells: Mapping[str, str], column: str) -> int | None:
-    """Parse a price; return None for an empty cell or `nan`.
+    """Return a price per hour in micro-dollars; None for an empty cell or `nan`.
 
-    A price of 0 is allowed: the price of a Google host can be included in the price of its GPU.
+    A price of 0 is allowed, because Google includes the price of some hosts in the price of their GPU.
     """
     text = (cells.get(column) or "").strip().lower()
     return None if text in ("", "nan") else 0 if _is_zero(text) else parse_price(cells, column)
@@ -137,7 +139,7 @@ def _convert(listed: Sequence[SkyPilotRow], cloud: str, source: str, recorded: s
 
 
 def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
-    """Return the row of the cheapest zone of each region."""
+    """Return the cheapest row for each machine type, region and market, whatever its zone."""
     best: dict[RowKey, PriceRow] = {}
     for row in rows:
         known = best.setdefault(row.key, row)
@@ -160,7 +162,7 @@ def _skip_reason(each: SkyPilotRow) -> str:
 def _machines(each: SkyPilotRow, hosts: Mapping[tuple[str, str], SkyPilotRow]) -> list[SkyPilotRow]:
     """Return the machines that a line describes.
 
-    A GPU that is priced separately is combined with each possible host.
+    A GPU that is priced without its host is combined with each host that can hold it.
     """
     if each.name:
         return [each]

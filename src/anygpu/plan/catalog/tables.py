@@ -51,7 +51,7 @@ class PriceRow(NamedTuple):
 
 
 def read_table(lines: Iterable[str], name: str, *, edits: bool = False) -> list[PriceRow]:
-    """Parse a price table. In a table of edits, an empty price removes the offer."""
+    """Parse a price table. With `edits`, a row may have an empty price, which removes the offer."""
     columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
     found: list[PriceRow] = []
@@ -70,12 +70,22 @@ def read_lines(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidSpec([Problem("", "", "is not a text in UTF-8", source=path.name, line=1)]) from None
+        raise InvalidSpec(
+            [
+                Problem(
+                    "",
+                    "",
+                    "is not a text in UTF-8; save the file with this encoding",
+                    source=path.name,
+                    line=1,
+                )
+            ]
+        ) from None
     return text.replace("\0", "").splitlines(keepends=True)
 
 
 def table_cells(rows: Iterable[PriceRow]) -> Iterator[list[str]]:
-    """Yield the lines of a table, header first. Regions with the same price share a line."""
+    """Yield the cells of each line of a table, header first. Regions with the same price share a line."""
     yield list(COLUMNS)
     by_price: dict[PriceRow, list[str]] = {}
     for row in rows:
@@ -98,7 +108,7 @@ def table_cells(rows: Iterable[PriceRow]) -> Iterator[list[str]]:
 
 
 def parse_csv(lines: Iterable[str]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Return the column names, and an iterator over number and cells of each line.
+    """Return the column names, and an iterator over the line number and cells of each further line.
 
     Lines that begin with # are comments.
     """
@@ -110,7 +120,7 @@ def parse_csv(lines: Iterable[str]) -> tuple[list[str], Iterator[tuple[int, list
 
 def cells_by_column(columns: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
     if len(cells) != len(columns):
-        message = f"has {len(cells)} cells, not {len(columns)}; put quotes around a text with a comma"
+        message = f"has {len(cells)} cells, not {len(columns)}; put quotes around texts that contain a comma"
         raise InvalidCell("", "", message)
     return dict(zip(columns, cells, strict=True))
 
@@ -140,15 +150,17 @@ def parse_number(cells: Mapping[str, str], column: str, *, most: float, empty: f
 
 
 def parse_price(cells: Mapping[str, str], column: str) -> int | None:
-    """Parse a price per hour; return None for an empty cell.
+    """Return a price per hour in micro-dollars; None for an empty cell.
 
-    A price of 0 is rejected, since it means a missing price.
+    A price of 0 is rejected: in price lists it means that the price is missing.
     """
     if not (cells.get(column) or "").strip():
         return None
     price = round(parse_number(cells, column, most=MAX_PRICE_USD) * MICROUSD)
     if price <= 0:
-        raise InvalidCell(column, cells[column], "is free; leave a price that is not known empty")
+        raise InvalidCell(
+            column, cells[column], "must be more than 0; leave the cell empty if the price is not known"
+        )
     return price
 
 
@@ -166,17 +178,21 @@ def raise_problems(problems: Sequence[Problem]) -> None:
         return
     listed = list(problems[:MAX_PROBLEMS])
     if len(problems) > MAX_PROBLEMS:
-        listed.append(Problem("", "", f"and {len(problems) - MAX_PROBLEMS} more; nothing was taken"))
+        listed.append(
+            Problem(
+                "", "", f"and {len(problems) - MAX_PROBLEMS} more problems; nothing of the table was used"
+            )
+        )
     raise InvalidSpec(listed)
 
 
 def _parse_row(cells: Mapping[str, str], *, edits: bool) -> Iterator[PriceRow]:
     price = parse_price(cells, "price")
     if price is None and not edits:
-        raise InvalidCell("price", "", "is empty; leave out what has no price")
+        raise InvalidCell("price", "", "is empty; give a price in dollars per hour, or remove the line")
     market = cells["market"].strip()
     if market not in MARKETS:
-        raise InvalidCell("market", market, f"{market!r} is neither on-demand nor spot")
+        raise InvalidCell("market", market, f"{market!r} is not a market; write on-demand or spot")
     regions = [region.strip() for region in cells["regions"].split(";")]
     shape = (
         _parse_cloud(cells),
@@ -204,7 +220,9 @@ def _parse_cloud(cells: Mapping[str, str]) -> str:
 def _parse_gpu_count(cells: Mapping[str, str]) -> int:
     count = parse_number(cells, "gpu_count", most=1024, empty=0)
     if count != int(count):
-        raise InvalidCell("gpu_count", cells["gpu_count"], "is a part of a GPU; only whole GPUs are offered")
+        raise InvalidCell(
+            "gpu_count", cells["gpu_count"], "is not a whole number of GPUs; correct or remove the line"
+        )
     if bool(count) != bool(cells["gpu"].strip()):
         raise InvalidCell("gpu", cells["gpu"], "must be given together with gpu_count, or both left empty")
     return int(count)
@@ -221,4 +239,4 @@ def _parse_date(cells: Mapping[str, str]) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise InvalidCell("recorded", text, f"{text!r} is not a day like 2026-08-22") from None
+        raise InvalidCell("recorded", text, f"{text!r} is not a date like 2026-08-22") from None

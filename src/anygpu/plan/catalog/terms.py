@@ -1,4 +1,4 @@
-"""Terms of each cloud: billing rule, setup time, egress price, limits. One row per cloud or kind of own machine."""
+"""The terms of each cloud and of each kind of own machine: billing rule, setup time, egress price, limits."""
 
 import csv
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class CloudTerms:
 
 @cache
 def terms() -> Mapping[str, CloudTerms]:
-    """Return the terms by cloud. A cloud is named like its kind of backend."""
+    """Return the terms by cloud. A cloud has the same name as the backend kind that uses it, such as `ec2`."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["cloud"]: _terms(row) for row in rows}

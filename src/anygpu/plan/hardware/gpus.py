@@ -1,7 +1,7 @@
 """Specifications of GPU models, and canonical names for their many spellings.
 
-`NVIDIA A100-SXM4-80GB`, `A100-80GB` and `a100_80g` are one model. A name that fits several models
-(`A100`) is a family: `matches` accepts each of its models, `spec` takes the model that clouds usually
+`A100-80GB` and `a100_80g` are spellings of one model. A name that several models share, such as `A100`, is
+a family: `matches` accepts every model of the family, and `spec` returns the model that clouds usually
 mean by the name.
 """
 
@@ -77,9 +77,9 @@ ALIASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """A vendor's figures for a GPU model.
+    """The specification of a GPU model, as published by its vendor.
 
-    TFLOPS are peaks without sparsity; 0 if the GPU has no unit for that precision.
+    TFLOPS are peak values without sparsity; 0 if the GPU has no hardware for that precision.
     """
 
     kind: str
@@ -100,7 +100,7 @@ class GpuSpec:
     def peak_tflops(self, precision: str) -> float:
         """Return the peak TFLOPS for `fp32`, `tf32`, `fp16`, `bf16` or `fp8`.
 
-        Without a unit for that precision, return the peak for the next wider one.
+        If the GPU has no hardware for that precision, return the peak for the next wider precision.
         """
         wider = {"fp8": "fp16", "bf16": "fp32", "fp16": "fp32", "tf32": "fp32"}
         tflops: float = getattr(self, f"{precision}_tflops")
@@ -120,7 +120,7 @@ def canonical_name(spelling: str) -> str:
 def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
     """Return the specification of a GPU model, or None if the model is unknown.
 
-    For a family, return the member with `memory_gib`, else the family's default model.
+    For a family, return the model with about `memory_gib` of memory, else the family's default model.
     """
     name = canonical_name(spelling)
     usual = _specs().get(DEFAULT_KINDS.get(name, name))

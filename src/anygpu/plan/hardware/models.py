@@ -1,4 +1,4 @@
-"""Parameters and shapes of published models, from models.csv."""
+"""Number of parameters and layer dimensions of published models, from models.csv."""
 
 import csv
 import re
@@ -55,7 +55,7 @@ _ENDINGS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """Size and dimensions of a published model."""
+    """Number of parameters and layer dimensions of a published model."""
 
     name: str
     kind: ModelKind

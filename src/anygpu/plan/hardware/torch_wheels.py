@@ -46,7 +46,7 @@ _INDEX = re.compile(r"\s*(?:-i|--index-url|--extra-index-url)[\s=]+\S*/whl/(?P<b
 def torch_mismatch(requirements: Iterable[str], gpu: GpuSpec | None, driver: str = "") -> str:
     """Return why the required torch does not run on the GPU or its driver.
 
-    Return an empty string if it does or if that is unknown.
+    Return an empty string if it runs, or if the requirements or the GPU do not tell.
     """
     torch = _requested_torch(tuple(requirements))
     if torch is None:
@@ -61,8 +61,8 @@ def torch_mismatch(requirements: Iterable[str], gpu: GpuSpec | None, driver: str
 def _requested_torch(requirements: tuple[str, ...]) -> tuple[TorchVersion, str] | None:
     """Return the requested version and build of torch.
 
-    Return None without torch, or if torch is installed from a file. If the requirements name an index of
-    PyTorch, the build is that of the index: such an index has one build only.
+    Return None if the requirements do not name torch, or install it from a file or URL. If they name a
+    package index of PyTorch such as `.../whl/cu126`, that index determines the build.
     """
     asked = next((found for line in requirements if (found := _TORCH.match(line))), None)
     if asked is None or "@" in asked["rest"]:
@@ -81,7 +81,7 @@ def _capability_mismatch(version: TorchVersion, build: str, gpu: GpuSpec) -> str
     capability = float(gpu.capability)
     if least <= capability <= most:
         return ""
-    advice = _downgrade_advice(capability) if capability < least else "take torch 2.8 or newer"
+    advice = _downgrade_advice(capability) if capability < least else "use torch 2.8 or newer"
     return (
         f"has a {gpu.architecture} GPU, for which {_describe_torch(version, build)} has no kernels; {advice}"
     )
@@ -90,20 +90,20 @@ def _capability_mismatch(version: TorchVersion, build: str, gpu: GpuSpec) -> str
 def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
     """Return why the driver is too old for the torch build.
 
-    Return an empty string if it is not, or if the driver's version is unknown.
+    Return an empty string if the driver is new enough, or if its version is unknown.
     """
     driver_major, cuda = driver.split(".")[0], _cuda(version, build)
     needs = MIN_DRIVER.get(cuda, 0)
     if not driver_major.isdecimal() or int(driver_major) >= needs:
         return ""
     return (
-        f"has driver {driver}; {_describe_torch(version, build)} is built for CUDA {cuda}, which needs {needs}"
+        f"has driver {driver}; {_describe_torch(version, build)} is built for CUDA {cuda}, which needs driver {needs}"
         f" or newer: update the driver{_driver_advice(int(driver_major))}"
     )
 
 
 def _driver_advice(driver_major: int) -> str:
-    """Return alternatives to a driver update, as the end of a sentence; empty if there are none."""
+    """Return which torch to pin instead of updating the driver, as the end of a sentence; empty if none works."""
     if driver_major >= MIN_DRIVER[12]:
         return ", or pin torch<2.11, or a cu126 wheel"
     return ", or pin a cu118 wheel of torch<2.8" if driver_major >= MIN_DRIVER[11] else ""
@@ -127,7 +127,7 @@ def _downgrade_advice(capability: float) -> str:
 
 
 def _parse_version(rest: str) -> tuple[TorchVersion, str]:
-    """Return the highest version that a requirement allows, and its build (empty if none is named)."""
+    """Return the highest torch version that a requirement allows, and the build it names, such as `cu126`, or empty."""
     pins = list(_PIN.finditer(rest))
     if not pins:
         return NEWEST_TORCH, ""
@@ -135,10 +135,10 @@ def _parse_version(rest: str) -> tuple[TorchVersion, str]:
 
 
 def _highest_version(pin: re.Match[str]) -> TorchVersion:
-    """Return the highest version that one specifier allows.
+    """Return the highest (major, minor) version that one version specifier allows.
 
-    `~=2.1` and `==2.*` allow the last 2.x, `~=2.1.0` allows 2.1, `<2.8` allows 2.7, and `<2.8.1` allows
-    2.8.
+    For `~=2.1` and `==2.*` this is the newest 2.x, for `~=2.1.0` it is 2.1, for `<2.8` it is 2.7, and for
+    `<2.8.1` it is 2.8.
     """
     operator, major, minor = pin["how"], int(pin["major"]), int(pin["minor"] or 0)
     if (operator == "~=" and pin["patch"] is None) or (pin["any"] and pin["minor"] is None):

@@ -1,8 +1,9 @@
-"""Estimate how long spot lasts and how soon it returns, from one observation per tick.
+"""Estimate how long a zone keeps spot machines available and how soon spot returns, from one observation per tick.
 
-The interruption hazard differs by zone and changes over time: a zone that interrupted recently does so again. It also
-falls with the age of an interval: before any observation, an interval of t ticks is assumed to end with
-probability 0.2 / √t.
+A tick is the time between two decisions about a job. An interval is a period in which spot stays available or stays
+unavailable. The hazard of an interval, the probability that it ends at the next tick, differs by zone and changes over
+time: a zone that interrupted machines recently is likely to do so again. The hazard also falls with the interval's
+age: before anything is observed, an interval that is t ticks old is assumed to have a hazard of 0.2 / √t.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ def prior_hazard(age: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A forecast of how long an interval lasts within a period.
+    """A forecast of how much longer an interval lasts, up to a limit.
 
-    Has the expected number of ticks, and the probability that the interval lasts for the whole period.
+    `expected_ticks` is the expected number of further ticks, `survival` the probability that the interval
+    reaches the limit.
     """
 
     expected_ticks: float
@@ -39,7 +41,8 @@ class Outlook:
 class AvailabilityInterval:
     """A period in which a zone has spot machines, or in which no zone has any.
 
-    Holds the age in ticks, and the number of ends that were expected and observed.
+    `age` is in ticks, 0 while there is no such period. `expected_ends` and `ends` count how often intervals
+    were expected to end and did end; older counts have less weight.
     """
 
     age: int = 0
@@ -47,7 +50,7 @@ class AvailabilityInterval:
     ends: float = 0.0
 
     def observe(self, continues: bool, decay: float = 1.0) -> AvailabilityInterval:
-        """Return the interval after one more observation; earlier counts are multiplied by `decay`."""
+        """Return the interval one tick later: did it continue? Earlier counts are multiplied by `decay`."""
         due, ends = self.expected_ends * decay, self.ends * decay
         if not self.age:
             return AvailabilityInterval(int(continues), due, ends)
@@ -60,7 +63,7 @@ class AvailabilityInterval:
 
     @property
     def hazard(self) -> float:
-        """Probability that the interval ends within a tick."""
+        """Probability that the interval ends at the next tick."""
         return min(
             MAX_HAZARD,
             (self.ends + PRIOR_WEIGHT) / (self.expected_ends + PRIOR_WEIGHT) * prior_hazard(max(1, self.age)),
@@ -69,7 +72,7 @@ class AvailabilityInterval:
     def outlook(self, max_ticks: float) -> Outlook:
         """Return the outlook for the next `max_ticks` ticks, including the current one.
 
-        The hazard falls with time.
+        The calculation takes into account that the hazard falls while the interval gets older.
         """
         if not self.age:
             return Outlook(0.0, 0.0)
@@ -93,9 +96,9 @@ class AvailabilityInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotAvailability:
-    """Spot availability in each zone, and outages of all zones.
+    """Spot availability in each zone, and the periods in which no zone has spot (`outage`).
 
-    Older observations have exponentially less weight.
+    The weight of an observation falls exponentially with its age.
     """
 
     tick_s: float
@@ -108,9 +111,9 @@ class SpotAvailability:
         return cls(tick_s=tick_s, zones={name: AvailabilityInterval() for name in zones})
 
     def observe(self, available: Collection[str]) -> SpotAvailability:
-        """Return the availability after one more observation, one tick later.
+        """Return the availability one tick later, updated with one observation.
 
-        `available` lists the zones with spot.
+        `available` lists the zones that have spot machines now.
         """
         decay = 0.5 ** (self.tick_s / HALF_LIFE_S)
 
@@ -130,5 +133,5 @@ class SpotAvailability:
 
     @property
     def returns_per_s(self) -> float:
-        """Rate per second at which spot returned after outages of all zones."""
+        """How often per second spot came back after no zone had any, as a weighted average of the past."""
         return (self.outage.ends + PRIOR_RETURNS) / (self.ticks * self.tick_s + PRIOR_PERIOD_S)

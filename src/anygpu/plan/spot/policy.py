@@ -1,6 +1,7 @@
 """Choose between waiting, spot and on-demand at each tick, so that a job meets its deadline at low cost.
 
-The job is never late if an on-demand machine could be on time. docs/explanation/spot.md derives the rule and its cost.
+A tick is the time between two decisions, 10 minutes by default. If an on-demand machine started at once would meet the
+deadline, this policy meets it too. docs/explanation/spot.md derives the rule and its cost.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TOLERANCE_S = 1e-6  # rounding error of sums of seconds
 
 @dataclass(frozen=True, slots=True)
 class MachineChoice:
-    """The machine that a job runs on or should run on."""
+    """The kind of machine that a job uses or should use: spot in a zone, on-demand, or none while it waits."""
 
     kind: Literal["wait", "spot", "on-demand"]
     zone: str = ""
@@ -35,7 +36,7 @@ WAIT, ON_DEMAND = MachineChoice("wait"), MachineChoice("on-demand")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotJob:
-    """A job with a deadline that may be interrupted and needs `restart_s` seconds for each start."""
+    """A job that has a deadline, can resume after an interruption, and loses `restart_s` seconds at each start."""
 
     work_s: float
     deadline_s: float  # from the start
@@ -52,7 +53,7 @@ class SpotJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickState:
-    """State of a job at one tick."""
+    """The state of a job and of the spot market when a decision is made."""
 
     now_s: float
     work_left_s: float
@@ -72,32 +73,34 @@ SpotPolicy = Callable[[SpotJob, TickState, SpotAvailability], SpotDecision]
 
 
 def choose_machine(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Choose spot, on-demand or waiting for this tick.
+    """Choose spot, on-demand or waiting until the next tick.
 
-    `availability` must already include `state.available`.
+    `availability` must already include the observation `state.available`.
     """
     if state.running.kind == "spot":
-        return enforce_deadline(job, state, SpotDecision(state.running, "keeps spot"))
+        return enforce_deadline(job, state, SpotDecision(state.running, "stays on spot"))
     slack, reserve = slack_s(job, state), reserve_s(job, state, availability)
     best = _best_zone(job, state, availability)
     if best and _is_worth_switching(
         job, state, availability, best, restart_usd=_restart_cost_usd(job, reserve / max(slack, 1.0))
     ):
         return enforce_deadline(
-            job, state, SpotDecision(MachineChoice("spot", best), f"{best} is expected to last")
+            job,
+            state,
+            SpotDecision(MachineChoice("spot", best), f"spot in {best} is expected to last long enough"),
         )
     if state.running == ON_DEMAND:
-        return SpotDecision(ON_DEMAND, "no spot is worth two restarts")
+        return SpotDecision(ON_DEMAND, "no zone with spot saves enough to pay for two restarts")
     kept_s = reserve if best else reserve * (1 - WAIT_SHARE * _return_probability(job, availability))
     if slack - state.tick_s >= kept_s:
         return enforce_deadline(
-            job, state, SpotDecision(WAIT, f"{_hours(slack - kept_s)} available to wait for spot")
+            job, state, SpotDecision(WAIT, f"{_hours(slack - kept_s)} left to wait for spot")
         )
-    return SpotDecision(ON_DEMAND, f"{_hours(slack)} of slack reserved for restarts")
+    return SpotDecision(ON_DEMAND, f"{_hours(slack)} of slack left, all reserved for restarts")
 
 
 def enforce_deadline(job: SpotJob, state: TickState, preferred: SpotDecision) -> SpotDecision:
-    """Return the preferred decision, or on-demand if the preferred one could miss the deadline."""
+    """Return the preferred decision; on-demand instead if the preferred decision could miss the deadline."""
     if is_safe(job, state, preferred.choice):
         return preferred
     return SpotDecision(
@@ -106,10 +109,10 @@ def enforce_deadline(job: SpotJob, state: TickState, preferred: SpotDecision) ->
 
 
 def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
-    """Return whether `choice` is safe for the deadline.
+    """Return whether the job still meets its deadline if it takes `choice` until the next tick.
 
-    A choice is safe if an on-demand machine that starts at the next tick would still be on time, whatever
-    happens until then.
+    The time that may be lost must be within the slack. Waiting loses the whole tick; spot may lose the time
+    to start and the time until an interruption is noticed.
     """
     if choice == ON_DEMAND:
         return True
@@ -125,20 +128,20 @@ def slack_s(job: SpotJob, state: TickState) -> float:
 
 
 def reserve_s(job: SpotJob, state: TickState, availability: SpotAvailability) -> float:
-    """Return the seconds to reserve for restarts until the deadline, if spot returns as often as recently."""
+    """Return the seconds of slack to reserve for restarts, assuming that spot returns as often as recently."""
     returns = (job.deadline_s - state.now_s) * availability.returns_per_s
     return (1 + RESTARTS_PER_RETURN * returns) * job.restart_s + UNFORESEEN_SHARE * state.work_left_s
 
 
 def _return_probability(job: SpotJob, availability: SpotAvailability) -> float:
-    """Return the probability that spot is back at the next tick; lower if a tick is longer than a restart."""
+    """Return the probability that spot returns at the next tick, scaled down if a tick is longer than a restart."""
     return availability.outage.hazard * min(1.0, job.restart_s / availability.tick_s)
 
 
 def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -> str:
     """Return the zone with the highest expected savings; empty if no zone has spot.
 
-    Savings count until the zone's interruption or the end of the job.
+    Savings are relative to on-demand, until the zone is expected to interrupt the job or the job ends.
     """
 
     def saves(zone: str) -> float:
@@ -152,10 +155,11 @@ def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -
 def _is_worth_switching(
     job: SpotJob, state: TickState, availability: SpotAvailability, zone: str, *, restart_usd: float
 ) -> bool:
-    """Return whether the savings of starting on spot in `zone` exceed the risk.
+    """Return whether the expected savings of starting on spot in `zone` exceed the cost of restarts.
 
-    When waiting, the savings must exceed the expected cost of the restart after an interruption. On an
-    on-demand machine, the savings of one tick must exceed the risk of two restarts in that tick.
+    A waiting job saves enough if the savings exceed the cost of one restart, times the probability that the
+    zone interrupts the job. A job on an on-demand machine would restart twice, on spot and back, so the
+    savings until the expected interruption must exceed the cost of two restarts.
     """
     if state.running == WAIT:
         seen = _outlook(job, state, availability, zone)
@@ -176,7 +180,7 @@ def _savings_usd(job: SpotJob, zone: str, seconds: float) -> float:
 
 
 def _restart_cost_usd(job: SpotJob, scarcity: float) -> float:
-    """Return the cost of a restart in dollars. The cost grows with `scarcity`: reserved time over slack."""
+    """Return the cost of a restart in dollars. It grows with `scarcity`, the reserved time divided by the slack."""
     return job.restart_s / 3600 * job.on_demand_usd_per_hour * pow(max(1.0, scarcity), SCARCITY_POWER)
 
 

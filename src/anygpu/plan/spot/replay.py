@@ -1,4 +1,4 @@
-"""Replay spot policies over recorded or synthetic availability traces."""
+"""Simulate spot policies on traces: recorded or synthetic spot availability of zones over time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from anygpu.plan.spot.policy import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOutcome:
-    """The cost and end of a replayed job."""
+    """The cost, end time and number of restarts of a job that was simulated on a trace."""
 
     cost_usd: float
     finished_s: float
@@ -73,7 +73,7 @@ def replay(
     tick_s: float,
     policy: SpotPolicy,
 ) -> ReplayOutcome:
-    """Replay a job under a policy. After the end of the trace, the job continues on an on-demand machine."""
+    """Simulate a job under a policy. If the trace ends first, the job continues on an on-demand machine."""
     run = _Run(job, job.work_s)
     availability_model = SpotAvailability.initial(availability, tick_s)
     now_s = 0.0
@@ -105,7 +105,7 @@ def _outcome(run: _Run, finished_s: float) -> ReplayOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SpotTrace:
-    """Spot availability of one zone: 1 or 0 for each tick."""
+    """The spot availability of one zone at each tick: 1 if the zone has spot machines, else 0."""
 
     zone: str
     tick_s: float
@@ -114,14 +114,17 @@ class SpotTrace:
 
 @dataclass(frozen=True, slots=True)
 class TraceWindow:
-    """One period of one or several traces."""
+    """The same period of one or several traces, by zone."""
 
     tick_s: float
     available: Mapping[str, Sequence[int]]
 
 
 def read_trace(path: Path) -> SpotTrace:
-    """Read a file with `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`; the file name is the zone."""
+    """Read a trace file like `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`.
+
+    The name of the file without its extension is the name of the zone.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         tick_s = float(document["metadata"]["gap_seconds"])
@@ -130,11 +133,11 @@ def read_trace(path: Path) -> SpotTrace:
         raise BadTrace(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise BadTrace(
-            f"{path} is not a record of spot availability ({type(error).__name__}: {error}).",
+            f"{path} is not a trace of spot availability ({type(error).__name__}: {error}).",
             hint='Expected {"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}.',
         ) from error
     if tick_s <= 0 or not available:
-        raise BadTrace(f"{path} has no ticks, or ticks of {tick_s:g} s.", hint="Record it again.")
+        raise BadTrace(f"{path} has no data, or gap_seconds of {tick_s:g}.", hint="Record the trace again.")
     return SpotTrace(path.stem, tick_s, available)
 
 
@@ -145,26 +148,29 @@ def _bit(value: Any) -> int:
 
 
 def read_traces(place: Path) -> list[SpotTrace]:
-    """Read one trace file, or all traces of a folder."""
+    """Read one trace file, or all .json files of a folder."""
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
     if not files:
-        raise BadTrace(f"There is no .json file in {place}.", hint="Name a folder of traces, or one trace.")
+        raise BadTrace(
+            f"There is no .json file in {place}.", hint="Give a folder with trace files, or one file."
+        )
     return [read_trace(path) for path in files]
 
 
 def sample_windows(
     traces: Sequence[SpotTrace], *, zones: int, length_s: float, count: int, seed: int
 ) -> Iterator[TraceWindow]:
-    """Yield `count` random windows.
+    """Yield `count` windows of `length_s` seconds from random times, each with `zones` traces.
 
-    Each trace is used in turn, combined with random traces of the same tick length.
+    The first zone of a window is each trace in turn; the other zones are random traces with equally long
+    ticks.
     """
     rng = random.Random(seed)  # noqa: S311
     usable = [trace for trace in traces if len(trace.available) * trace.tick_s >= length_s]
     usable = [trace for trace in usable if len(_with_same_tick(trace, usable)) >= zones - 1]
     if not usable:
         raise BadTrace(
-            f"No {zones} of the traces have the same ticks and last {length_s / 3600:g} h.",
+            f"There are no {zones} traces with equal gap_seconds that last {length_s / 3600:g} h.",
             hint="Give longer traces, more of them, or an earlier deadline.",
         )
     for number in range(count):
@@ -194,7 +200,7 @@ SYNTHETIC_ZONES: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def synthetic_trace(kind: str, seed: int, *, ticks: int = 4000, tick_s: float = 600.0) -> SpotTrace:
-    """Return a random trace. Interval lengths are exponential; their means change every few hours or days."""
+    """Return a random trace. Periods with and without spot have random lengths, whose means change over time."""
     rng = random.Random(f"{kind} {seed}")  # noqa: S311
     available: list[int] = []
     while len(available) < ticks:
@@ -207,16 +213,16 @@ def synthetic_trace(kind: str, seed: int, *, ticks: int = 4000, tick_s: float = 
 
 
 def on_demand_only(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    return SpotDecision(ON_DEMAND, "nothing else is tried")
+    return SpotDecision(ON_DEMAND, "this policy uses on-demand only")
 
 
 def greedy(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Use spot when available, else wait; switch permanently to on-demand when the deadline requires it."""
+    """Use spot if any zone has it, else wait. Once the deadline requires on-demand, stay on it to the end."""
     if state.running == ON_DEMAND:
-        return SpotDecision(ON_DEMAND, "to the end")
+        return SpotDecision(ON_DEMAND, "stays on on-demand to the end")
     if state.running.kind == "spot":
-        return enforce_deadline(job, state, SpotDecision(state.running, "while it lasts"))
-    preferred = SpotDecision(_first_zone(state), "spot, or wait for it")
+        return enforce_deadline(job, state, SpotDecision(state.running, "stays on spot until interrupted"))
+    preferred = SpotDecision(_first_zone(state), "uses spot if a zone has it, else waits")
     return enforce_deadline(
         job,
         state,
@@ -225,27 +231,27 @@ def greedy(job: SpotJob, state: TickState, availability: SpotAvailability) -> Sp
 
 
 def uniform_progress(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Keep progress uniform over time (Wu et al., NSDI 2024).
+    """Keep the job's progress proportional to the elapsed time (Wu et al., NSDI 2024).
 
-    Leave on-demand only when ahead by two restarts.
+    Leave an on-demand machine only when the job is ahead by the time of two restarts.
     """
     if state.running.kind == "spot":
-        return enforce_deadline(job, state, SpotDecision(state.running, "until it is taken"))
+        return enforce_deadline(job, state, SpotDecision(state.running, "stays on spot until interrupted"))
     if state.running == ON_DEMAND:
         return _leave_on_demand(job, state)
     if slack_s(job, state) < job.restart_s + state.tick_s:
         return SpotDecision(ON_DEMAND, "safety net")
     if state.available:
-        return enforce_deadline(job, state, SpotDecision(_first_zone(state), "spot is there"))
+        return enforce_deadline(job, state, SpotDecision(_first_zone(state), "a zone has spot"))
     return SpotDecision(
-        ON_DEMAND if _ahead_s(job, state, state.now_s) < 0 else WAIT, "the line of uniform progress"
+        ON_DEMAND if _ahead_s(job, state, state.now_s) < 0 else WAIT, "waits while ahead of uniform progress"
     )
 
 
 def _leave_on_demand(job: SpotJob, state: TickState) -> SpotDecision:
     if _ahead_s(job, state, state.now_s + 2 * job.restart_s) < 0:
-        return SpotDecision(ON_DEMAND, "not two restarts ahead")
-    preferred = SpotDecision(_first_zone(state), "two restarts ahead")
+        return SpotDecision(ON_DEMAND, "not ahead by two restarts")
+    preferred = SpotDecision(_first_zone(state), "ahead by two restarts")
     if preferred.choice == WAIT and slack_s(job, state) < job.restart_s + state.tick_s:
         return SpotDecision(ON_DEMAND, "safety net")
     return enforce_deadline(job, state, preferred)

@@ -159,7 +159,7 @@ def test_the_zone_that_has_lasted_is_preferred() -> None:
 def test_without_spot_a_job_with_time_to_spare_waits() -> None:
     found = choose_machine(job(deadline_h=20), moment(), weather(""))
     assert found.choice == WAIT
-    assert "available to wait" in found.reason
+    assert "left to wait" in found.reason
 
 
 def test_without_spot_a_job_with_little_to_spare_takes_on_demand() -> None:
