@@ -66,9 +66,9 @@ def assemble_supervisor(services: ControlServices, holder: str) -> Supervisor:
 
 
 class _TaskFactory:
-    """Creates the periodic tasks of each term as leader.
+    """Creates the periodic tasks whenever this control process becomes leader.
 
-    The factory itself outlives a term, and with it cooldowns, spot availability and known orphans.
+    The factory also holds state that outlasts one term as leader: cooldowns, spot availability, known orphans.
     """
 
     def __init__(self, services: ControlServices) -> None:

@@ -1,4 +1,4 @@
-"""Interfaces to time, randomness and wake-ups. The simulation replaces them."""
+"""Interfaces to time, randomness and wake-ups. The simulation implements them with virtual time."""
 
 from collections.abc import Set as AbstractSet
 from typing import Protocol
@@ -25,7 +25,7 @@ class Randomness(Protocol):
 
 
 class WakeSignal(Protocol):
-    """Wakes the control loop when a job has changed. A lost wake-up only delays work."""
+    """Wakes the control loop when a job has changed. A lost wake-up only delays work until the next poll."""
 
     def set(self, job_id: str) -> None: ...
 

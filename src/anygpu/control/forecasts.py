@@ -1,6 +1,6 @@
 """Predict how long a running job takes and costs, from the steps it has reported.
 
-`Forecasts` runs within the rounds of the supervisor; the functions are pure.
+The supervisor calls `Forecasts` in each round of its loop; the functions are pure.
 """
 
 from bisect import bisect_left
@@ -60,7 +60,8 @@ def predict(view: JobView, attempt: AttemptView, run: StepTimes, now_ms: int) ->
 def has_changed(known: Prediction | None, newer: Prediction) -> bool:
     """Return whether the prediction `newer` is worth recording.
 
-    True if `known` does not come from the job's own steps, or if the newer values are outside its range.
+    True if `known` was not made from the job's own steps, or if the newer values are outside the range of
+    `known`.
     """
     if known is None or known.basis != FIRST_STEPS:
         return True
@@ -91,9 +92,9 @@ def _total_wall_time(view: JobView, attempt: AttemptView, left: Span, gone_s: fl
 
 
 def _with_history(view: JobView, own: Span) -> Span:
-    """Combine the job's own prediction with the one from past runs.
+    """Combine the prediction from the job's own steps (`own`) with the one from past runs.
 
-    Only in the first attempt; later `own` is returned.
+    From the second attempt on, and without a prediction from past runs, `own` is returned.
     """
     said = view.predicted
     if said is None or said.basis != HISTORY_BASIS or len(view.attempts) > 1:

@@ -28,17 +28,23 @@ def require_supported(spec: JobSpec) -> None:
 def _find_unsupported(spec: JobSpec) -> Iterator[Problem]:
     if spec.dataset is not None and spec.dataset.kind == "name":
         yield Problem(
-            "dataset", spec.dataset.name, "this server keeps no named datasets", "give a path or a URL"
+            "dataset",
+            spec.dataset.name,
+            "this server does not store datasets by name",
+            "give a path or a URL",
         )
     if spec.notify:
         to = ", ".join(notify.to for notify in spec.notify)
         yield Problem(
-            "notify", to, "this server sends no notices", "follow `anygpu events -f`, or the stream"
+            "notify",
+            to,
+            "this server cannot send notifications",
+            "remove it, and follow the job with `anygpu events -f`",
         )
     for tracker in ("mlflow", "wandb", "tensorboard"):
         wanted = getattr(spec.track, tracker)
         if wanted and spec.trainer is None:
-            said = "is told by trainers only; this job has a script of its own"
+            said = "is supported for trainers only, and this job has no trainer"
             yield Problem(f"track.{tracker}", wanted, said, "log to the tracker from the script")
 
 
@@ -93,7 +99,9 @@ class Jobs:
         def decide(view: JobView) -> list[Event]:
             held = [a.number for a in view.attempts if a.is_held]
             if not held and not any(a.hold_ended for a in view.attempts):
-                raise Conflict(f"job {view.name or view.id} holds no machine; it is {view.phase}")
+                raise Conflict(
+                    f"job {view.name or view.id} holds no machine; it is {view.phase}; see hold_on_failure"
+                )
             return [HoldEnded(attempt=number, reason="release", person=scope.person) for number in held]
 
         return await self._transact(scope, job_id, decide)
@@ -106,12 +114,13 @@ class Jobs:
     async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> TransactionResult:
         """Submit a new job that continues from the newest checkpoint of an ended job.
 
-        `overrides` replace fields of its spec.
+        `overrides` replace fields of the ended job's spec.
         """
         old = await self._journal.view(scope, job_id)
         if not old.is_terminal:
             raise Conflict(
-                f"job {old.name or old.id} is still {old.status}", hint="Cancel it first, or wait."
+                f"job {old.name or old.id} is still {old.status}",
+                hint="Wait until it ends, or cancel it with `anygpu cancel`.",
             )
         same = old.spec.model_dump(
             mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"}
@@ -145,10 +154,11 @@ def require_migratable(view: JobView, to: str) -> None:
     live, found = view.live_attempt, view.better
     better = found is not None and found.offer.backend == to
     if live is not None and live.offer.backend == to and not better:
-        raise Conflict(f"job {name} is at {to} already")
+        raise Conflict(f"job {name} already runs on backend {to}, which has no better offer for it")
     if to in placement.forbidden or (placement.allowed and to not in placement.allowed):
         raise Conflict(
-            f"job {name} may not run at {to}", hint="Its spec says so: placement.allowed, forbidden."
+            f"job {name} may not run at {to}",
+            hint="Its spec excludes it: see placement.allowed and placement.forbidden.",
         )
 
 
@@ -159,4 +169,6 @@ def _checkpoint(view: JobView, step: str) -> CheckpointRef | None:
         if str(checkpoint.step) == step:
             return checkpoint
     kept = ", ".join(str(c.step) for c in view.checkpoints) or "none"
-    raise NotFound(f"job {view.name or view.id} has no checkpoint at step {step}; kept: {kept}")
+    raise NotFound(
+        f"job {view.name or view.id} has no checkpoint at step {step}; steps of its checkpoints: {kept}"
+    )

@@ -50,7 +50,7 @@ class MeterChecker:
         self._done: dict[Key, None] = {}
 
     def update(self, view: JobView) -> None:
-        """Add those of the job's attempts that are released and cost something."""
+        """Schedule a check for each attempt of the job that is released and cost something."""
         now = self._clock.monotonic()
         for attempt in (a for a in view.attempts if a.is_released and a.usage is not None):
             key = (view.id, attempt.number)
@@ -133,7 +133,7 @@ class MeterChecker:
         if written.recorded:
             ours = written.view.attempts[number - 1].cost_microusd
             name = written.view.attempts[number - 1].name
-            text = f"{name}: the provider charges {theirs} micro-dollars, the ledger says {ours}"
+            text = f"{name}: the provider charges {theirs} micro-dollars, but the ledger has {ours}"
             report("the ledger differs from the provider's meter", MeterDiffers(text))
 
 

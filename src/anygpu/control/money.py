@@ -31,7 +31,7 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
 
 
 def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) -> Usage | None:
-    """Return the cost of machines with the attempt's name that is missing in the ledger.
+    """Return the usage of machines with the attempt's name whose cost is not in the ledger yet.
 
     None if no cost is missing, or if the provider has not reported when the machines started and ended.
     """
@@ -58,7 +58,7 @@ def cost_so_far(view: JobView, billed_s: Mapping[int, float], *, ahead_s: float 
 
 
 def cost_at(view: JobView, now_ms: int) -> int:
-    """Return `cost_so_far` by the wall clock. For display, and for the check before a launch."""
+    """Return the job's cost at the wall-clock time `now_ms`. For display, and for the check before a launch."""
     ages = {a.number: (now_ms - (a.started_at_ms or a.launching_at_ms)) / 1000 for a in view.attempts}
     return cost_so_far(view, ages)
 

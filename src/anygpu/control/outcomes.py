@@ -24,7 +24,7 @@ MAX_EVENTS = 10_000  # per job; a prediction after these events is not found
 
 
 class OutcomeRecorder:
-    """Records the outcome of completed jobs that have none yet. After a crash the next run continues."""
+    """Records the outcome of every completed job that has none yet, so nothing is lost after a crash."""
 
     def __init__(self, journal: Journal, reports: Reports, outcomes: Outcomes, report: Report) -> None:
         self._journal, self._reports, self._outcomes = journal, reports, outcomes
@@ -33,7 +33,7 @@ class OutcomeRecorder:
     async def run(self) -> int:
         """Record one batch of outcomes and return its size.
 
-        A full batch means that there may be more jobs.
+        If the batch is full, more jobs may be left; run again.
         """
         missing = await self._outcomes.jobs_without_outcome(limit=OUTCOME_BATCH)
         return sum([await self._record(job_id) for job_id in missing])
@@ -87,7 +87,7 @@ def build_outcome(
 
 
 class PastRuns:
-    """Finds past runs of the same work in an organisation."""
+    """Finds the organisation's past runs of the same work, which is recognised by a fingerprint of the spec."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes

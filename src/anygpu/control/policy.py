@@ -13,7 +13,10 @@ from anygpu.spec.jobspec import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingPolicy:
-    """Rules for sharing the organisation's own machines. Without quotas every project may use every slot."""
+    """Rules for sharing the organisation's own machines. Without quotas every project may use every slot.
+
+    A slot is one GPU, or one processor for jobs without GPUs.
+    """
 
     quotas: Mapping[str, int] = field(default_factory=dict)  # slots, by `organisation/project` or `project`
     may_borrow: bool = True
@@ -109,7 +112,7 @@ class ControlPolicy:
     def max_decision_delay_s(self) -> float:
         """The longest time until the next decision about a job.
 
-        Includes a takeover by another control process.
+        The time includes a takeover by another control process.
         """
         return self.leader_ttl_s + 2 * self.poll_s + self.offers_wait_s
 

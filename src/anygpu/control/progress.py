@@ -76,7 +76,7 @@ def unsaved_s(view: JobView, now_ms: int) -> float:
 def checkpoint_interval_s(view: JobView) -> float:
     """Return the longest interval between two consecutive kept checkpoints of the same attempt.
 
-    Without such a pair, return the configured interval.
+    If there is no such pair, return the interval in the spec.
     """
     gaps = [
         (later.saved_at_ms - earlier.saved_at_ms) / 1000

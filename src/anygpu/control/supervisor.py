@@ -1,6 +1,6 @@
 """The control loop: hold the lease, reload jobs, reconcile due jobs, start periodic tasks, sleep, repeat.
 
-All durable state is in the journal, so the process may be killed at any point.
+One repetition is called a round. All durable state is in the journal, so the process may be killed at any point.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The state of the leading control process: the jobs it watches and the tasks it runs. Discarded with the lease."""
+"""The state of the leading control process: the jobs it watches and the tasks it runs.
+
+The state is discarded when the process loses the lease.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,7 +14,10 @@ from anygpu.store.journal import Guard
 
 
 class PeriodicTask(ABC):
-    """Work that the supervisor starts when due and runs concurrently with its rounds, one run at a time."""
+    """Work that the supervisor starts when it is due.
+
+    The work runs concurrently with the control loop, and never twice at the same time.
+    """
 
     name: str  # as in "checking deadlines failed"
     upkeep: bool = False  # started after the jobs that are due for reconciling, instead of before
@@ -35,7 +41,7 @@ class PeriodicTask(ABC):
     def next_at(self) -> float:
         """Return when the supervisor has to begin a round for this task.
 
-        NEVER if the rounds that happen anyway are enough.
+        NEVER if the task does not need a round of its own.
         """
         return NEVER
 

@@ -50,7 +50,7 @@ async def test_a_wish_to_move_is_written_once_with_who_wished_it() -> None:
 @pytest.mark.parametrize(
     ("events", "placement", "to", "said"),
     [
-        (training(), {}, "cloud", "at cloud already"),
+        (training(), {}, "cloud", "already runs on backend cloud"),
         (training(), {"forbidden": ["other"]}, "other", "may not run at other"),
         (training(), {"allowed": ["cloud"]}, "other", "may not run at other"),
         ([*training(), CANCEL], {}, "other", "is being cancelled"),

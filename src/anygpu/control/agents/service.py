@@ -1,7 +1,8 @@
 """The server's side of the agent protocol, without HTTP: claims, reports, checkpoints and end reports.
 
-Reports are accepted from any attempt, however late. A commit (checkpoint, artifact or end report) of a
-superseded attempt is refused: the check of the owner and the write are one journal transaction.
+Reports are accepted from any attempt, however late. A commit (checkpoint, artifact or end report) is accepted
+only from the agent that owns the live attempt: the owner is checked in the journal transaction that writes the
+commit.
 """
 
 from collections.abc import Mapping
@@ -59,16 +60,20 @@ class ReportedEnd:
 def parse_end(body: Mapping[str, Any]) -> ReportedEnd:
     ending = ReportedEnd(body)
     if ending.outcome not in OUTCOMES | {REPORTS_ONLY}:
-        raise InvalidReport(f"{ending.outcome!r} is not an outcome")
+        raise InvalidReport(
+            f"the end report has the unknown outcome {ending.outcome!r}; update the agent or the server"
+        )
     if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
-        raise InvalidReport("an exit needs its code or its signal; a missing code is not a success")
+        raise InvalidReport(
+            "the end report has the outcome 'exited' and needs `exit_code` or `signal`; send one of them"
+        )
     return ending
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise InvalidReport(f"{name} must be text")
+        raise InvalidReport(f"the field {name!r} of the end report must be a string")
     return value or ""
 
 
@@ -76,7 +81,7 @@ def _integer(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
     whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
     if value is not None and not whole:
-        raise InvalidReport(f"{name} must be a whole number")
+        raise InvalidReport(f"the field {name!r} of the end report must be a whole number below 2^53")
     return value
 
 
@@ -128,7 +133,9 @@ class AgentService:
         If the same agent repeats its claim, it gets the same answer.
         """
         if not claimant.isalnum() or len(claimant) > 128:
-            raise InvalidReport("a claimant is at most 128 letters and digits")
+            raise InvalidReport(
+                "the field 'claimant' must have 1 to 128 letters and digits, and nothing else"
+            )
         job_id, number = self._tickets.read_ticket(ticket)
 
         def decide(view: JobView) -> list[Event]:
@@ -136,7 +143,9 @@ class AgentService:
             if attempt.claimant == claimant:
                 return []
             if attempt.claimant is not None:
-                raise AlreadyClaimed(f"attempt {number} of job {job_id} belongs to another agent")
+                raise AlreadyClaimed(
+                    f"another agent has claimed attempt {number} of job {job_id}; stop this agent"
+                )
             return [AttemptClaimed(attempt=number, claimant=claimant, host=_host_facts(host))]
 
         view = await self._commit(job_id, decide)
@@ -202,7 +211,7 @@ class AgentService:
     # -- reports ----------------------------------------------------------------------------------------------
 
     async def report(self, key: AttemptKey, batch: ReportBatch) -> dict[str, Any]:
-        """Store the new frames of a report durably, even if the attempt has been superseded."""
+        """Store the new frames (numbered entries) of a report durably, even if the attempt is already over."""
         row = await self._reports.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
         if any(phase == "training" for _, phase in batch.phases):
             await self._record_training(key)
@@ -213,7 +222,7 @@ class AgentService:
         return await self._report_answer(key, row)
 
     async def orders(self, key: AttemptKey) -> dict[str, Any]:
-        """Return the current orders for the attempt.
+        """Return the current orders (`stop` or `cancel`) for the agent of the attempt.
 
         The answer has a version number that changes when the orders change.
         """
@@ -242,7 +251,7 @@ class AgentService:
     async def _recent_view(self, key: AttemptKey) -> JobView:
         """Return a view of the job that is at most one second old.
 
-        Answers to reports need no newer view, because the agent's long poll delivers new orders at once.
+        Answers to reports need no newer view, because the agent receives new orders at once by long polling.
         """
         at, known = self._recent.get(key.job_id, (0.0, None))
         fresh = self._clock.monotonic() - at < ORDERS_AGE_S
@@ -266,7 +275,7 @@ class AgentService:
     async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
         """Publish a checkpoint.
 
-        Every chunk is verified; then the checkpoint is recorded if the agent still owns the attempt.
+        The store verifies every chunk; then the checkpoint is recorded if the agent still owns the attempt.
         """
         verified = await self._checkpoints.verify(await self._get_owner(key), upload_id)
         saved = verified.ref(self._clock.wall_ms())
@@ -297,12 +306,15 @@ class AgentService:
     async def end(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
         """Record the end report of an attempt.
 
-        Refused while reports are missing, so that the recorded lengths of logs and metrics are complete.
+        Refused while earlier reports are missing, so that the recorded lengths of logs and metrics are final.
         """
         ending = parse_end(body)
         row = await self._reports.state(key.job_id, key.attempt)
         if ending.last_seq > row.acked:
-            raise ReportGap("frames are missing before the end", expected=row.acked + 1)
+            raise ReportGap(
+                "reports before the end report are missing; send them again from the number in `expected`",
+                expected=row.acked + 1,
+            )
 
         def decide(view: JobView) -> list[Event]:
             if ending.outcome == REPORTS_ONLY or _has_ended(view, key):
@@ -328,7 +340,7 @@ class AgentService:
 
 
 def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
-    """Return all current orders for an agent.
+    """Return the orders that the agent has to obey now: `cancel`, `stop` with a reason, or none.
 
     An agent that no longer owns its attempt gets the order to cancel.
     """
@@ -341,9 +353,9 @@ def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
 
 
 def version_of(orders: list[dict[str, str]]) -> int:
-    """Return the version of a list of orders.
+    """Return the version number of an agent's orders: 0 for none, 1 for `stop`, 2 for `cancel`.
 
-    Orders only escalate (none, stop, cancel), so each stage has a fixed version.
+    Orders of an attempt only escalate in this sequence, so the version never decreases.
     """
     kinds = {order["kind"] for order in orders}
     return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
@@ -352,17 +364,17 @@ def version_of(orders: list[dict[str, str]]) -> int:
 def _require_live(view: JobView, number: int) -> AttemptView:
     live = view.live_attempt
     if live is None or live.number != number:
-        raise Superseded(f"attempt {number} of job {view.id} is over")
+        raise Superseded(f"attempt {number} of job {view.id} is over; stop its agent")
     return live
 
 
 def _require_owner(view: JobView, key: AttemptKey) -> None:
     if _require_live(view, key.attempt).claimant != key.claimant:
-        raise Unauthorized("this token belongs to an agent that never claimed the attempt")
+        raise Unauthorized("the agent of this token has not claimed the attempt; stop this agent")
 
 
 def _has_ended(view: JobView, key: AttemptKey) -> bool:
-    """Return whether this agent has already reported its end. A repeated end report gets the same answer."""
+    """Return whether this agent has already sent its end report. A repeated one gets the same answer."""
     if not 1 <= key.attempt <= len(view.attempts):
         return False
     attempt = view.attempts[key.attempt - 1]

@@ -51,7 +51,9 @@ class Tickets:
             mac.encode("utf-8", "replace"), self._mac(kind, tuple(fields)).encode()
         )
         if not good:
-            raise Unauthorized(f"this {kind} was not made by this server")
+            raise Unauthorized(
+                f"this {kind} was not signed by this server; check the server's URL and its secret"
+            )
         return tuple(fields)
 
 

@@ -21,14 +21,16 @@ def detect_loss(
     if view.cancel_requested and (
         attempt.claimant is None or observed.stop_requested_s > policy.cancel_limit_s
     ):
-        return Failure(code="cancelled", message="cancelled before it ended by itself", blame=Blame.PLATFORM)
+        return Failure(
+            code="cancelled", message="the job was cancelled before the attempt ended", blame=Blame.PLATFORM
+        )
     if attempt.claimant is None and must_migrate(view, attempt):
-        text = f"it continues at {view.migrate_to}"
+        text = f"a user asked to continue the job on backend {view.migrate_to}"
         return Failure(code="migrate", message=text, blame=Blame.PREEMPTION)
     if is_unreachable(observed, policy) and attempt.handle is None and attempt.claimant is None:
         return Failure(code="backend_missing", message=observed.unreachable, blame=Blame.LAUNCH)
     if observed.launch_failures >= policy.max_launch_tries:
-        text = f"{observed.launch_failures} launch calls got no answer"
+        text = f"the provider did not answer {observed.launch_failures} launch requests"
         return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
     return _loss_by_provider(attempt, observed, policy) or _loss_by_silence(attempt, observed, policy)
 
@@ -48,7 +50,9 @@ def _loss_by_provider(
     blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
     code = "preempted" if observation.preempted else "machine_lost"
     return Failure(
-        code=code, message=f"{observation.state}: {observation.detail or 'ended by itself'}", blame=blame
+        code=code,
+        message=f"{observation.state}: {observation.detail or 'the provider gave no reason'}",
+        blame=blame,
     )
 
 
@@ -64,11 +68,13 @@ def _loss_by_silence(
     if attempt.stop_reason is not None and observed.stop_requested_s > policy.stop_limit_for(
         attempt.stop_reason
     ):
-        text = f"asked to stop ({attempt.stop_reason}) {observed.stop_requested_s:.0f} s ago"
+        text = (
+            f"no end report {observed.stop_requested_s:.0f} s after the stop request ({attempt.stop_reason})"
+        )
         blame = blame_for_stop(attempt.stop_reason)
         return Failure(code=attempt.stop_reason, message=text, blame=blame)
     if observed.claimed and observed.silent_s > policy.silence_limit_for(attempt.offer) and enough:
-        text = f"silent for {observed.silent_s:.0f} s and {observed.silent_probes} probes; {observed.summary}"
+        text = f"no heartbeat for {observed.silent_s:.0f} s and {observed.silent_probes} probes; {observed.summary}"
         return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
     return None
 
@@ -76,15 +82,16 @@ def _loss_by_silence(
 def is_absent(observed: AttemptObservation, policy: ControlPolicy) -> bool:
     """Return whether the machine counts as gone because the provider's lists lack it.
 
-    Lists lag and have gaps, so one probe is not enough.
+    Provider lists lag behind and sometimes omit machines, so a machine counts as gone only after it was missing
+    for a minimum time and in several probes.
     """
     return observed.absent_s >= policy.absence_s and observed.absent_probes >= policy.probes_before_lost
 
 
 def is_unreachable(observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """Return whether the backend has been missing long enough to count as unreachable.
+    """Return whether the backend has been unavailable long enough to count as unreachable.
 
-    A shorter absence is normal while a server starts.
+    A backend may be unavailable for a shorter time while the server starts.
     """
     return bool(observed.unreachable) and observed.unreachable_s >= policy.absence_s
 
@@ -92,7 +99,7 @@ def is_unreachable(observed: AttemptObservation, policy: ControlPolicy) -> bool:
 def must_migrate(view: JobView, attempt: AttemptView) -> bool:
     """Return whether the attempt has to stop because the user asked for a migration.
 
-    If the attempt already runs at the requested backend, a migration needs a better offer there.
+    False if the attempt already runs at the requested backend and no better offer is known there.
     """
     wanted, found = view.migrate_to, view.better
     here = wanted == attempt.offer.backend and (found is None or found.offer.backend != wanted)

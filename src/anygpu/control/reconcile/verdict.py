@@ -71,11 +71,11 @@ def failure_of(attempt: AttemptView) -> Failure | None:
         return _stop_failure(attempt)
     if attempt.outcome == "timeout":
         return Failure(
-            code="timeout", message=attempt.message or "the time limit ran out", blame=Blame.PLATFORM
+            code="timeout", message=attempt.message or "the job exceeded its time limit", blame=Blame.PLATFORM
         )
     if attempt.outcome == "failed_to_start":
         return Failure(code="failed_to_start", message=attempt.message, blame=Blame.USER)
-    message = attempt.message or f"the agent ended with {attempt.outcome}"
+    message = attempt.message or f"the agent reported the outcome {attempt.outcome}"
     return Failure(code=attempt.outcome or "unknown", message=message, blame=Blame.INFRASTRUCTURE)
 
 
@@ -86,7 +86,7 @@ def _exit_failure(attempt: AttemptView) -> Failure | None:
         text = f"the process was killed (signal {attempt.signal or (attempt.exit_code or 128) - 128})"
         return Failure(code="killed", message=text, blame=Blame.INFRASTRUCTURE)
     if attempt.signal is not None:
-        text = f"the process died of signal {attempt.signal}"
+        text = f"the process was ended by signal {attempt.signal}"
         return Failure(code="crashed", message=text, blame=Blame.USER)
     text = f"the script exited with code {attempt.exit_code}"
     return Failure(code="exit_code", message=text, blame=Blame.USER)

@@ -1,4 +1,7 @@
-"""Provide the offers that jobs can be scheduled on, and track which are taken during one scheduling pass."""
+"""Provide the offers that jobs can be scheduled on, and track which are taken during one scheduling pass.
+
+A scheduling pass is one run of the scheduler over all waiting jobs.
+"""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -153,7 +156,7 @@ class Candidates:
         """
         if self._paid[organisation] < self._paid_attempts:
             return ""
-        return f"{self._paid_attempts} paid attempts of {organisation} are in flight, as many as may be at a time"
+        return f"the limit of {self._paid_attempts} paid attempts of {organisation} is reached (control.paid_attempts)"
 
     def take(self, offer: Offer, organisation: str) -> None:
         self._taken[offer.key] = self._taken.get(offer.key, 0) + 1
@@ -187,7 +190,7 @@ def _plan_key(view: JobView, now: JobConstraints) -> object:
 
 
 def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
-    """Count the slots of attempts whose launch the backends' offers do not reflect yet."""
+    """Count the slots of attempts that are being launched, which the backends' offers still list as free."""
     taken: dict[OfferKey, int] = {}
     for view in views:
         live = view.live_attempt

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def no_terms(backend: str) -> BackendTerms:
-    """Return empty terms, for backends without credit and egress prices."""
+    """Return the terms of a backend that has no credit and charges nothing for egress."""
     return NO_TERMS
 
 
@@ -77,7 +77,7 @@ class OfferComparer:
     async def compare(self, view: JobView, candidates: Sequence[Candidate]) -> JobComparison:
         """Compare the candidates for a job.
 
-        Never fails: an analysis or past runs that cannot be read are left out.
+        If the analysis or the past runs cannot be read, the comparison is made without them.
         """
         read = await self.analysis(view)
         past = await _none_on_error(self._read_past_runs(view.spec, view.organisation))
@@ -124,8 +124,8 @@ async def _none_on_error(asked: Awaitable[T]) -> T | None:
 def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
     """Return whether comparing total costs can change the choice of an offer.
 
-    False for a single offer, and if the organisation's own machine is free and the strategy does not ask for
-    speed.
+    False if there is only one offer, or if a machine of the organisation is free and the strategy is neither
+    `fastest` nor `balanced`.
     """
     if len(offers) < 2:
         return False
@@ -154,7 +154,7 @@ def deadline_left_s(view: JobView, now_ms: int) -> float | None:
 def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
     """Return the view with the prediction for the first on-demand offer of `plan`.
 
-    A view that already has a prediction is returned unchanged, and so is one without such an offer.
+    The view is returned unchanged if it already has a prediction or if `plan` has no such offer.
     """
     firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
     line = compared.ranked(offer) if compared is not None and (offer := next(firm, None)) else None
@@ -188,7 +188,7 @@ def lacks_plan(view: JobView) -> bool:
 
 
 class PlanExplainer:
-    """Compares offers for jobs that were already scheduled without a comparison."""
+    """Compares offers for jobs that were scheduled without a comparison, so that `anygpu explain` has a plan."""
 
     def __init__(self, journal: Journal, offers: OffersFor, comparer: OfferComparer, clock: Clock) -> None:
         self._journal, self._offers = journal, offers

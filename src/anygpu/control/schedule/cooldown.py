@@ -68,7 +68,7 @@ class Cooldown:
     def _block(self, place: OfferKey, failure: Failure, *, times: int) -> None:
         """Block an offer.
 
-        The time doubles with each consecutive failure; the first `times` failures do not block.
+        The blocked time doubles with each consecutive failure. The first `times` failures do not block the offer.
         """
         self._failures[place] += 1
         beyond = self._failures[place] - times

@@ -164,7 +164,7 @@ def decide_spot(situation: SpotSituation, availability: SpotAvailability) -> Spo
 def with_new_zones(availability: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
     """Return the availability after a check that found these zones available.
 
-    Zones that have become available since the last check count as observed once.
+    A zone that was unavailable at the last check and is available now is recorded as available for one check.
     """
     came = {
         zone: observed.observe(continues=True)
@@ -179,7 +179,8 @@ def apply_decision(
 ) -> Plan:
     """Return the plan changed by the policy's decision.
 
-    The chosen offer comes first, or every offer is marked as waiting.
+    If the policy chose spot, the chosen offer comes first. If it chose on-demand, spot offers have to wait. If it
+    chose to wait, all offers have to wait.
     """
     if decision.choice.kind == "spot":
         chosen = choices.spot[decision.choice.zone]
@@ -227,7 +228,7 @@ def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
         return []
     if live.claimant is not None:
         return [StopRequested(attempt=number, reason=reason)]
-    text = "it has not begun, and its deadline needs a machine that cannot be preempted"
+    text = "training had not started, and the deadline requires a machine that cannot be preempted"
     failure = Failure(code=reason, message=text, blame=Blame.PREEMPTION)
     return [AttemptLost(attempt=number, evidence=text, failure=failure)]
 
@@ -235,7 +236,7 @@ def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
 def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
     """Return the seconds until the next check of a running job.
 
-    On spot the check comes early enough that the spare time cannot run out before.
+    On a spot machine the check comes before the spare time until the deadline runs out.
     """
     if situation.at.running.kind != "spot":
         return policy.spot_check_every_s
@@ -247,7 +248,7 @@ def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
 def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
     """Return the longest time from losing a machine to the next launch.
 
-    The sum of detection, stop, fencing of the old attempt, and backoff.
+    The time covers the detection, the stop, the wait until the old attempt can no longer commit, and the backoff.
     """
     # Until the provider confirms that the machine is gone, or the agent's lease expires, whichever is sooner.
     fence_s = min(2 * policy.absence_s, policy.silence_limit_for(offer))

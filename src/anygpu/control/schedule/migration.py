@@ -160,7 +160,7 @@ def describe_migration(found: BetterPlace) -> str:
     where = " ".join(part for part in (offer.backend, offer.name, offer.region) if part)
     saves, sooner = found.saves_microusd, round(found.sooner_s / 60)
     money = f"for {format_dollars(abs(saves))} {'less' if saves >= 0 else 'more'}"
-    return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
+    return f"continues on {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
 
 
 def _current_run(live: AttemptView, now_ms: int, conditions: BackendTerms) -> CurrentRun:
@@ -176,7 +176,7 @@ def _current_run(live: AttemptView, now_ms: int, conditions: BackendTerms) -> Cu
 def _remaining_work(
     view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: ControlPolicy
 ) -> RemainingWork | None:
-    """Return the remaining work of the job, or None if the job should already be done by its prediction."""
+    """Return the remaining work of the job, or None if the job should be finished according to its prediction."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
         return None

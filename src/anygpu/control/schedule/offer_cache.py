@@ -41,7 +41,7 @@ class RequestCache(Generic[T]):
     async def refresh(
         self, questions: Mapping[Hashable, Callable[[], Awaitable[T]]], *, age_s: float
     ) -> None:
-        """Start a request for each result older than `age_s`, and wait a short time for the answers."""
+        """Start a request for each result that is missing or older than `age_s`, and wait briefly for the answers."""
         now = self._clock.monotonic()
         fresh = {key for key, known in self._values.items() if now - known.at < age_s}
         for key, question in questions.items():
@@ -153,7 +153,7 @@ class OfferCache:
 def _account_key(name: str, backend: object) -> Hashable:
     """Return a cache key that changes with the backend's credentials.
 
-    So a check of the old credentials is not used for new ones.
+    The result of a check with the old credentials is therefore not used for the new ones.
     """
     return name, id(backend)
 

@@ -1,4 +1,4 @@
-"""Choose running jobs to preempt for waiting jobs, one full machine at a time. Pure functions."""
+"""Choose running jobs to preempt for waiting jobs, on one machine without free slots at a time. Pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,12 +59,12 @@ class Preemption:
         live, meant = fresh.live_attempt, self.slot_use.attempt
         if live is None or live.number != meant.number or live.stop_reason or fresh.cancel_requested:
             return []
-        words = f"{_describe_waiting_job(fresh, self.waiting_job)}; goes on from its checkpoint when there is room"
+        words = f"{_describe_waiting_job(fresh, self.waiting_job)}; resumes from its checkpoint when slots are free"
         return [
             StopRequested(
                 attempt=live.number,
                 reason="preempt",
-                message=f"makes room for {words}",
+                message=f"preempted by {words}",
                 makes_room_for=self.waiting_job.id,
             )
         ]
@@ -79,7 +79,7 @@ class Preemptions:
 
 
 def choose_preemptions(waiting_jobs: WaitingJobs, now: PoolState) -> Preemptions:
-    """Choose preemptions on each full machine in turn.
+    """Choose preemptions on each machine without free slots, one machine after the other.
 
     A job that gets slots on one machine is not considered on the next.
     """
@@ -128,7 +128,7 @@ def _slots(offer: Offer, kind: SlotKind) -> int:
 
 
 def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_share.PoolTenant]:
-    """Return the tenants with the quota that is left to each on this machine.
+    """Return the tenants, each with the part of its quota that it may use on this machine.
 
     A quota counts for all machines together, so the slots in use on other machines are subtracted.
     """

@@ -109,7 +109,9 @@ class PoolState:
             or self.slots_in_use[job.tenant] + job.gpus <= tenant.quota_gpus
         ):
             return ""
-        return f"the quota of its project, {tenant.quota_gpus} slots, is in use, and it may not borrow"
+        return (
+            f"its project uses its quota of {tenant.quota_gpus} slots and may not borrow from other projects"
+        )
 
     def promised_offers(self) -> dict[str, OfferKey]:
         """Return the offers that preempted jobs are vacating.

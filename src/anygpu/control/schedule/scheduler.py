@@ -1,6 +1,6 @@
 """Schedule waiting jobs: choose an offer for each and record the intent to launch.
 
-Reconciling then launches the attempt.
+The reconciler then launches the attempt.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class Scheduler:
     def next_at(self) -> float:
         """Return the next time at which a waiting job may get an offer even if no job changes.
 
-        At that time a cooldown ends, or the minimum run time of a running job.
+        At that time a cooldown ends, or a running job has run for its minimum time and may be preempted.
         """
         return min(self._offers.next_at(), self._preempt_again_at)
 

@@ -289,9 +289,9 @@ def test_nothing_is_written_of_a_job_that_has_changed_meanwhile() -> None:
 
 
 def test_what_is_said_names_the_place_the_money_and_the_time() -> None:
-    assert describe_migration(FOUND) == "goes on at cheap g5 for $3.10 less, 20 min later"
+    assert describe_migration(FOUND) == "continues on cheap g5 for $3.10 less, 20 min later"
     quicker = replace(FOUND, saves_microusd=-1_000_000, sooner_s=3600)
-    assert describe_migration(quicker) == "goes on at cheap g5 for $1.00 more, 60 min sooner"
+    assert describe_migration(quicker) == "continues on cheap g5 for $1.00 more, 60 min sooner"
 
 
 def test_a_job_that_left_takes_the_place_it_left_for() -> None:

@@ -155,13 +155,13 @@ def test_the_words_say_for_whom_and_that_it_goes_on() -> None:
     assert event == StopRequested(
         attempt=1,
         reason="preempt",
-        message="makes room for job short of project speech; goes on from its checkpoint when there is room",
+        message="preempted by job short of project speech; resumes from its checkpoint when slots are free",
         makes_room_for="short",
     )
     other = replace(room, waiting_job=replace(room.waiting_job, organisation="strangers"))
     (event,) = other.stop_events(room.slot_use.view)
     assert isinstance(event, StopRequested)
-    assert event.message.startswith("makes room for a job of another organisation; ")
+    assert event.message.startswith("preempted by a job of another organisation; ")
 
 
 LONG = running("long", resources={"cpus": 2})

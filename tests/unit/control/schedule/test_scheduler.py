@@ -113,7 +113,7 @@ def test_paid_attempts_of_an_organisation_are_limited_launches_included() -> Non
         await office.submit("d", organisation="other")
         return await office.place()
 
-    wait = "2 paid attempts of lab are in flight, as many as may be at a time"
+    wait = "the limit of 2 paid attempts of lab is reached (control.paid_attempts)"
     assert placed(story) == {"a": "cheap", "b": "cheap", "c": wait, "d": "cheap"}
 
 
@@ -321,7 +321,7 @@ def test_a_project_that_may_not_borrow_waits_at_its_quota() -> None:
         await office.submit("c", organisation="other")
         return await office.place()
 
-    wait = "the quota of its project, 1 slots, is in use, and it may not borrow"
+    wait = "its project uses its quota of 1 slots and may not borrow from other projects"
     assert placed(story) == {"a": "box", "b": wait, "c": "box"}
 
 
@@ -340,7 +340,7 @@ def test_while_room_is_made_for_a_job_nobody_behind_it_takes_it() -> None:
 def test_a_job_that_made_room_is_told_so_while_it_waits() -> None:
     async def story(loop: VirtualLoop) -> dict[str, str]:
         office = Office(loop, replace(BOX, free=0))
-        words = "makes room for job x; goes on from its checkpoint when there is room"
+        words = "preempted by job x; resumes from its checkpoint when slots are free"
         stop = StopRequested(attempt=1, reason="preempt", message=words, makes_room_for="x")
         preempt = Failure(code="preempt", message=words, blame=Blame.PREEMPTION)
         after: list[Event] = [
@@ -352,5 +352,5 @@ def test_a_job_that_made_room_is_told_so_while_it_waits() -> None:
         await office.submit("long", *TRAINS, *after)
         return await office.place()
 
-    told = "makes room for job x; goes on from its checkpoint when there is room: all slots of box are taken"
+    told = "preempted by job x; resumes from its checkpoint when slots are free: all slots of box are taken"
     assert placed(story) == {"long": told}
