@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointRule:
-    """Which files are checkpoints, how often to upload them, and the arguments for a resumed run."""
+    """Which files are checkpoints, how often to upload them, and the arguments to add when a job resumes."""
 
     __slots__ = ("every_s", "paths", "resume_args")
 
@@ -44,7 +44,7 @@ class JobInstructions:
 
 
 class Assignment:
-    """One attempt: its token, the time intervals that the server chose, and the job to run."""
+    """The attempt to run: its token, the time intervals that the server chose (seconds), and its job."""
 
     def __init__(self, response: dict[str, Any]) -> None:
         self.token: str = response["token"]

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 
 class AttemptRunner:
-    """Runs one attempt: creates its reporter, loop and monitor, connects them, and returns an exit code."""
+    """Runs one attempt, from its preparation until the server has received its end.
+
+    Creates the objects that do the work (reporter, process loop, training monitor) and connects them. `run`
+    returns the exit code of the agent.
+    """
 
     def __init__(
         self,
@@ -85,7 +89,11 @@ class AttemptRunner:
         return self._finish(*_end_fields(end, training.last_line()))
 
     def _start_threads(self) -> None:
-        """Start everything that can stop the attempt: timeout, signals, orders and preemption notices."""
+        """Set the timeout and the signal handlers, and start the agent's threads.
+
+        The threads send reports, poll the server for orders (cancel or stop the job), and watch for
+        preemption notices.
+        """
         timeout_s = self._assignment.job.timeout_s
         if timeout_s is not None:
             self._loop.timeout_at = time.monotonic() + timeout_s
@@ -134,7 +142,11 @@ class AttemptRunner:
         )
 
     def _start_job(self, plan: LaunchPlan) -> JobProcess:
-        """Start the job. Write process.json first, so that a later agent knows that the job may have run."""
+        """Start the job's process.
+
+        process.json is written first. An agent that is started later in the same directory then knows that
+        the job may have run.
+        """
         self._record_process({"pid": None, "ends_with": plan.kill_command})
         process = JobProcess(
             plan.argv, plan.cwd, plan.env, self._assignment.name, _slot_lock_fds(), plan.kill_command
@@ -153,7 +165,7 @@ class AttemptRunner:
             raise CannotStart(f"cannot write to {self._attempt_dir.path}: {error}") from error
 
     def _fail(self, process: JobProcess, error: Exception) -> int:
-        """Handle an error of the agent itself: kill the job and report the agent as lost."""
+        """Handle an unexpected error in the agent: kill the job and report the outcome `agent_lost`."""
         process.kill()
         sys.excepthook(type(error), error, error.__traceback__)
         self._reporter.write_line(f"the agent failed: {error!r}")
@@ -162,9 +174,9 @@ class AttemptRunner:
     def _finish(
         self, outcome: str, exit_code: int | None = None, signal_number: int | None = None, message: str = ""
     ) -> int:
-        """Deliver all reports, then the end of the attempt, and return the agent's exit code.
+        """Send all reports and then the end of the attempt to the server. Return the agent's exit code.
 
-        Reports that cannot be delivered stay in the spool.
+        Reports that cannot be sent in time stay in the spool.
         """
         self._reporter.flush()
         deadline = time.monotonic() + self._assignment.deliver_s
@@ -188,7 +200,7 @@ class AttemptRunner:
             self._reporter.write_line(f"cannot make should_stop() return True: {error}")
 
     def _on_notice(self, notice: PreemptionNotice) -> None:
-        """Pass a preemption notice to the loop. Called in the thread that polls for notices."""
+        """Pass a preemption notice to the main loop. Called in the thread that polls for notices."""
         self._loop.notice = notice
         self._wake()
 
@@ -197,7 +209,7 @@ class AttemptRunner:
 
 
 def _end_fields(end: ProcessEnd, last_line: str) -> tuple[str, int | None, int | None, str]:
-    """Return outcome, exit code, signal number and message for the end report."""
+    """Return (outcome, exit code, signal number, message) of an ended job, for the end report."""
     code = end.return_code
     exit_code = code if code is not None and code >= 0 else None
     signal_number = -code if code is not None and code < 0 else None
@@ -207,9 +219,9 @@ def _end_fields(end: ProcessEnd, last_line: str) -> tuple[str, int | None, int |
 
 
 def _slot_lock_fds() -> list[int]:
-    """Return the file descriptors of the slot locks that the agent inherited.
+    """Return the file descriptors of the locks on the attempt's GPUs and CPUs, which the agent inherited.
 
-    The job inherits them too, so a slot stays taken as long as any process of the job runs.
+    The job inherits them too, so the GPUs and CPUs stay reserved as long as any process of the job runs.
     """
     numbers = os.environ.get("ANYGPU_HOLD_FDS", "")
     return [int(number) for number in numbers.split(",") if number.strip().isdigit()]

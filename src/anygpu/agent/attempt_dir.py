@@ -60,7 +60,7 @@ class AttemptDir:
         write_json(self.join(name), value)
 
     def remove(self, *names: str) -> None:
-        """Remove the named files and directories. Errors are ignored: nothing depends on the removal."""
+        """Remove these files and directories of the attempt. Errors are ignored: nothing depends on it."""
         for name in names:
             try:
                 os.unlink(self.join(name))
@@ -70,9 +70,9 @@ class AttemptDir:
                 shutil.rmtree(self.join(name), ignore_errors=True)
 
     def claimant(self) -> str:
-        """Return the random id that identifies this agent in a claim.
+        """Return the random id by which the server recognises this agent in a claim.
 
-        The id is stored, so a retry uses the same one.
+        The id is stored in the directory, so a repeated claim uses the same id.
         """
         stored = self.read_json("claimant.json")
         if stored is None:
@@ -103,7 +103,10 @@ def process_identity(pid: int) -> dict[str, Any]:
 
 
 def remove_old_attempts(attempts: str, alive: Container[str], now: float | None = None) -> list[str]:
-    """Remove directories of attempts that ended long ago, and return the names of these attempts."""
+    """Remove the directories of attempts that ended long ago, and return the names of these attempts.
+
+    `attempts` is the directory that contains them; `alive` has the names of attempts that still run.
+    """
     now = time.time() if now is None else now
     ended = [name for name in _attempt_names(attempts) if name not in alive]
     old = [
@@ -128,9 +131,10 @@ def _attempt_names(attempts: str) -> list[str]:
 
 
 def _retention_s(attempts: str, name: str) -> float:
-    """Return how long to keep the directory of an ended attempt: longer if the server has not received the end.
+    """Return for how many seconds to keep the directory of an ended attempt.
 
-    The agent removes work.json once the server has received the end.
+    It is kept longer if work.json still exists: the agent removes that file once the server has received the
+    end of the attempt.
     """
     undelivered = os.path.exists(os.path.join(attempts, name, "work.json"))
     return UNDELIVERED_RETENTION_S if undelivered else DELIVERED_RETENTION_S

@@ -1,4 +1,4 @@
-"""Build the agent as one file, anygpu-agent.pyz. Builds from the same sources are identical byte for byte."""
+"""Build the agent as one file, anygpu-agent.pyz. The same sources always give the same bytes."""
 
 from __future__ import annotations
 

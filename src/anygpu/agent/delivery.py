@@ -1,4 +1,4 @@
-"""Report the end of an attempt to the server, on behalf of this agent or of one that died."""
+"""Report the end of an attempt to the server, for this agent or for an earlier agent that died."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> int:
-    """Send the spool of an agent that died, and report that agent as lost. Never starts the job."""
+    """Send the reports that a dead agent left in its spool, and the end of its attempt (`agent_lost`).
+
+    Kills what is left of the job, and never starts the job again. Returns the exit code for this process.
+    """
     response = attempt_dir.read_json("work.json")
     if response is None:
         return exit_codes.DELIVERED  # never claimed, or already delivered
@@ -72,9 +75,9 @@ def end_message(
 
 
 def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt_dir: AttemptDir) -> int:
-    """Report the end, then remove the files that are no longer needed, including the token and the secrets.
+    """Report the end of the attempt to the server, and return the agent's exit code.
 
-    Return the agent's exit code.
+    Then removes the files that are no longer needed, including those with the token and the secrets.
     """
     try:
         retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)

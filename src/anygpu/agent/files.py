@@ -14,7 +14,7 @@ SMALL_BYTES = 2**20
 
 
 def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace the file at `path`. Readers see the complete old content or the complete new content."""
+    """Replace the file at `path`. Readers see either the complete old content or the complete new content."""
     draft = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:
@@ -37,9 +37,10 @@ def file_sha256(path: str) -> str:
 
 
 def new_sha256(size: int = BLOCK_BYTES * 2) -> Any:
-    """Return a SHA-256 object that is fast for `size` bytes of input.
+    """Return the SHA-256 object that is fastest for `size` bytes of input.
 
-    OpenSSL's implementation is four times as fast, but loading it takes 3 ms, too long for a small file.
+    OpenSSL's implementation is four times as fast, but loading it takes 3 ms, which is too long for a small
+    file.
     """
     if size <= SMALL_BYTES:
         try:

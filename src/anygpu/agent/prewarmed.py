@@ -1,8 +1,9 @@
-"""A prewarmed agent: an agent process that is started before its attempt exists, so that the attempt starts faster.
+"""A prewarmed agent: an agent that is started before its attempt exists, so that the attempt starts faster.
 
-A prewarmed agent has imported everything, and receives the attempt's directory over a socket. Like every
-process of an attempt, it must be found by ANYGPU_NAME in the environment that the kernel shows. The kernel
-reads that from the memory of the process, so the agent writes the name there before it does anything else.
+A prewarmed agent has imported all its modules, and receives the attempt's directory over a socket. The
+processes of an attempt are found by the variable ANYGPU_NAME in /proc/<pid>/environ. The kernel reads that
+file from the memory of the process, so the agent writes the attempt's name into its own memory before it does
+anything else.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _take_over(order: dict[str, Any], fds: list[int]) -> None:
 
 
 def _write_name(name: str) -> None:
-    """Write the attempt's name into the environment that the kernel shows for this process."""
+    """Write the attempt's name into this process's memory, so that /proc/<pid>/environ shows it."""
     with open("/proc/self/stat", "rb") as stat:
         start = int(stat.read().rpartition(b")")[2].split()[ENV_START_FIELD])
     with open("/proc/self/mem", "r+b", buffering=0) as memory:

@@ -51,9 +51,9 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 
 def _split_pattern(pattern: str) -> list[str]:
-    """Split a pattern at `/`.
+    """Split a glob pattern at `/`.
 
-    Return an empty list for an absolute pattern or one with `..`: it matches nothing.
+    Return an empty list for an absolute pattern or a pattern with `..`, so that these match no file.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     return [] if pattern.startswith("/") or ".." in parts else parts
@@ -79,7 +79,7 @@ def _expand(root: str, path: str, parts: list[str]) -> Iterator[str]:
 
 
 def _matching_names(root: str, path: str, pattern: str) -> Iterator[str]:
-    """Yield the paths in directory `path` whose names match. As in a shell, `*` does not match hidden names."""
+    """Yield the paths in directory `path` whose names match `pattern`. `*` matches no hidden names."""
     for name in _list_directory(os.path.join(root, path)):
         visible = not name.startswith(".") or (pattern.startswith(".") and name != STATE_DIR)
         if visible and fnmatch.fnmatchcase(name, pattern):

@@ -30,7 +30,7 @@ MAX_ROUNDS = 5
 
 
 class FileChunk:
-    """A part of a local file.
+    """A range of bytes of a local file, uploaded in one request.
 
     `before_block` is called before each block is read; it may raise to stop the upload.
     """
@@ -86,9 +86,12 @@ class FileDescription:
 def publish(
     server: ServerClient, path: str, offer: dict[str, Any], chunks: dict[str, FileChunk], until: float
 ) -> None:
-    """Upload a checkpoint or artifact: POST `offer`, PUT the chunks that the server lacks, commit.
+    """Upload a checkpoint or artifact, and commit it.
 
-    Starts again with a new offer if a signed URL has expired or the server still lacks a chunk.
+    POSTs `offer`, a description of the files, to `path`. The server answers with signed URLs for the chunks
+    that it does not have yet; these chunks are uploaded, then the upload is committed. If a URL has expired
+    or the server still lacks a chunk, everything starts again with a new POST. Stops at `until` (monotonic
+    clock).
     """
     refusal = RequestRefused(409, {"code": "incomplete"})
     for _ in range(MAX_ROUNDS):
@@ -162,8 +165,8 @@ class PendingUpload:
     ) -> None:
         """Create an upload.
 
-        A checkpoint waits up to REPORT_WAIT_S until the server has stored report `after_seq`. So the server
-        normally has the metrics up to a checkpoint before the checkpoint itself.
+        A checkpoint is uploaded once the server has stored report number `after_seq`, or after REPORT_WAIT_S.
+        So the server normally has the metrics of the steps before a checkpoint when the checkpoint arrives.
         """
         self.key = key
         self.after_seq = after_seq
@@ -177,7 +180,10 @@ class PendingUpload:
 
 
 class BackgroundUploader:
-    """Uploads in a thread, one at a time. A new upload replaces a waiting one with the same key."""
+    """Uploads checkpoints and artifacts in a thread, one at a time.
+
+    A new upload replaces a waiting upload with the same key.
+    """
 
     def __init__(
         self,
@@ -214,7 +220,7 @@ class BackgroundUploader:
     def set_deadline(self, deadline: float) -> None:
         """Stop uploading at `deadline` (monotonic clock).
 
-        From now on, upload checkpoints first and the newest first.
+        From now on checkpoints are uploaded before artifacts, and the newest checkpoint first.
         """
         with self._changed:
             self.deadline = deadline
@@ -269,7 +275,7 @@ class BackgroundUploader:
         )
 
     def _postpone_for_checkpoint(self) -> None:
-        """Raise `UploadPostponed` if a checkpoint waits and there is a deadline."""
+        """Raise `UploadPostponed` if there is a deadline and a checkpoint waits to be uploaded."""
         with self._changed:
             if self._has_deadline and any(upload.name is None for upload in self._waiting.values()):
                 raise UploadPostponed
@@ -305,7 +311,7 @@ class BackgroundUploader:
         publish(server, "/agent/v1/checkpoints", offer, _chunks_by_hash(described), self.deadline)
 
     def _wait_for_report(self, seq: int) -> None:
-        """Wait until the server has stored report `seq`, at most REPORT_WAIT_S."""
+        """Wait until the server has stored report number `seq`, at most REPORT_WAIT_S."""
         give_up_at = min(time.monotonic() + REPORT_WAIT_S, self.deadline)
         while self._acked_seq() < seq and time.monotonic() < give_up_at:
             time.sleep(0.005)
@@ -328,10 +334,11 @@ def _chunks_by_hash(described: list[FileDescription]) -> dict[str, Any]:
 
 
 def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: BackgroundUploader) -> None:
-    """Upload the files that match the spec's `outputs` and those in ANYGPU_OUTPUT_DIR.
+    """Upload the output files of the job as artifacts.
 
-    An artifact's name is its relative path. If both sources have a name, the file in ANYGPU_OUTPUT_DIR is
-    used.
+    These are the files that match the spec's `outputs` patterns, and the files in ANYGPU_OUTPUT_DIR. The name
+    of an artifact is its relative path. If both have a file of the same name, the one in ANYGPU_OUTPUT_DIR is
+    uploaded.
     """
     outputs, _ = job_directories(cwd)
     roots = dict.fromkeys(find_files(cwd, patterns), cwd)
@@ -342,9 +349,9 @@ def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: Back
 
 
 def _snapshot_maker(root: str, name: str, target: str) -> Callable[[], str]:
-    """Return a function that takes a snapshot of one file under its base name.
+    """Return a function that copies file `name` to directory `target`, without the directories in `name`.
 
-    The directories of the file are part of the artifact's name already.
+    The name of the artifact contains these directories already.
     """
 
     def take() -> str:

@@ -25,10 +25,11 @@ UPLOAD_KEY = "watched"
 
 
 class CheckpointWatcher:
-    """Scans the files that match `checkpoint.paths`, and uploads changed files that two scans found unchanged.
+    """Scans the files that match `checkpoint.paths`, and uploads them after they have changed.
 
-    Files from before the start of the job are ignored. `disabled` is set when the script announces its
-    checkpoints itself.
+    A file may be incomplete while the script writes it, so files are uploaded only after two scans in a row
+    found the same files with the same sizes and times. Files from before the start of the job are ignored.
+    `disabled` is set once the script announces its checkpoints with `anygpu.checkpoint`.
     """
 
     def __init__(
@@ -40,7 +41,11 @@ class CheckpointWatcher:
         uploader: BackgroundUploader,
         started_s: float,
     ) -> None:
-        """Create the watcher. `step_at` returns the step that training had reached at a given time."""
+        """Create the watcher.
+
+        `step_at` returns the step that training had reached at a Unix time. `started_s` is when the job
+        started (Unix time).
+        """
         self._cwd = cwd
         self._paths = [*rule.paths, f"{STATE_DIR}/checkpoints"]
         self._every_s = rule.every_s
@@ -59,7 +64,10 @@ class CheckpointWatcher:
         self.disabled = False
 
     def poll(self, now: float) -> float:
-        """Scan the files, and upload them if they are due. Return the time of the next scan."""
+        """Scan the files, and upload them if they have changed, are complete, and `every_s` has passed.
+
+        Return the time of the next scan (monotonic clock).
+        """
         if self.disabled:
             return now + 1e9
         start = time.monotonic()
@@ -70,7 +78,7 @@ class CheckpointWatcher:
         return now + max(self._poll_s, SCAN_TIME_DIVISOR * (time.monotonic() - start))
 
     def publish_settled(self) -> None:
-        """Upload at once the files that have not changed since the last scan."""
+        """Upload immediately all files that have not changed since the last scan."""
         files = self._scan()
         settled = {name: signature for name, signature in files.items() if self._seen.get(name) == signature}
         if not self.disabled and self._has_changes(settled):
@@ -92,7 +100,11 @@ class CheckpointWatcher:
         return bool(files) and files != self._published
 
     def _remember(self, files: Signatures) -> None:
-        """Remember the scan. A path with a new inode was replaced by rename, so later snapshots may link it."""
+        """Store the result of a scan for comparison with the next one.
+
+        A path with a new inode was replaced by rename, not changed in place. Later snapshots may hard-link
+        such a file instead of copying it.
+        """
         for name, (_, _, inode) in files.items():
             if name in self._seen and self._seen[name][2] != inode:
                 self._linkable.add(name)

@@ -1,8 +1,8 @@
-"""The program that the server runs first on a machine over SSH.
+"""The first program that the server runs on a machine over SSH. It installs the agent and passes on a request.
 
 The program is sent as text, and any Python 3 can run it. Nothing needs to be installed on the machine.
-Standard input carries one line with the request and, if the machine lacks it, the agent's archive. After a
-broken transfer, the next try sends only the rest.
+Standard input carries one line with the request and, if the machine does not have the agent yet, the agent's
+archive. If the transfer of the archive breaks, the next try sends only the missing bytes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def append_input(file: BinaryIO, left: int) -> None:
 
 
 def remove_old_files(folder: str) -> None:
-    """Remove agents of old versions, and partial transfers that were never completed."""
+    """Remove agents of old versions, and incomplete archives from broken transfers."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if time.time() - os.stat(path).st_mtime > RETENTION_S:

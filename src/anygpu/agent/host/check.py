@@ -1,4 +1,4 @@
-"""Report what this machine has: GPUs, CPUs, memory, disk, tools and free slots."""
+"""Report what this machine has: GPUs, CPUs, memory, disk, tools, and the GPUs and CPUs that no attempt uses."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def parse_rows(output: str, fields: str) -> Iterator[list[str]]:
 
 
 def query_gpus(timeout_s: float = 15.0) -> tuple[list[dict[str, Any]], str]:
-    """Return the GPUs of this machine and an error text. The text is empty unless nvidia-smi failed."""
+    """Return the GPUs of this machine, and why nvidia-smi failed ("" if it did not)."""
     try:
         done = subprocess.run(
             query_command(CARD_FIELDS),

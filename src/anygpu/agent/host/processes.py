@@ -35,10 +35,10 @@ def processes_by_attempt() -> dict[str, list[int]]:
 
 
 def kill_attempt(name: str, within_s: float = 10.0) -> bool:
-    """Kill every process of an attempt. Return False if some are left after `within_s`.
+    """Kill every process of an attempt. Return False if some still run after `within_s` seconds.
 
-    While a process executes another program, its environment is empty for a moment. So the attempt counts as
-    killed only after two scans in a row that find nothing.
+    While a process starts another program (exec), its environment is empty for a moment, so one scan may miss
+    it. The attempt counts as killed only after two scans in a row have found no process.
     """
     end, clean = time.monotonic() + within_s, 0
     while time.monotonic() < end:
@@ -93,9 +93,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Make the agent, instead of init, the parent of daemonised children.
+    """Make the agent, instead of init, the parent of the job's daemonised children.
 
-    Called late, because importing ctypes takes 10 ms.
+    Called some time after the job has started, because importing ctypes takes 10 ms.
     """
     if sys.platform != "linux":
         return
@@ -135,7 +135,10 @@ def is_group_alive(group: int | None) -> bool:
 
 
 def kill_tree(group: int | None, name: str) -> None:
-    """Kill a process group and every process of the attempt. Repeats, because processes may fork meanwhile."""
+    """Kill a process group and every other process of the attempt.
+
+    Repeats the search for about a second, because processes may fork meanwhile.
+    """
     for _ in range(50):
         signal_group(group, signal.SIGKILL)
         left = find_descendants(name, set())
@@ -166,7 +169,10 @@ helper_pids: set[int] = set()
 
 
 def reap_children(own: set[int]) -> None:
-    """Collect adopted children that have ended. Children in `own` are left to the code that started them."""
+    """Wait for (reap) daemonised children that have ended, so that they do not stay zombies.
+
+    Children in `own` are left to the code that started them.
+    """
     if sys.platform != "linux":
         return
     try:

@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
 
 
 def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply) -> None:
-    """Handle one request. Its `target` is an attempt's name or directory."""
+    """Handle one request. Its `target` is the name or the directory of an attempt."""
     attempts = os.path.join(home, "attempts", request.get("owner", ""))
     if request["do"] == "check":
         from anygpu.agent.host.check import check_host
@@ -62,7 +62,7 @@ def running_attempts(attempts: str) -> list[str]:
 
 
 def kill_and_block(directory: str) -> dict[str, Any]:
-    """Kill an attempt, and mark it as ended, so that a start request that arrives later is refused."""
+    """Kill an attempt, and write the file `ended`, so that a start request that arrives later is refused."""
     from anygpu.agent.host.processes import kill_attempt
     from anygpu.agent.host.start import start_lock
 

@@ -29,7 +29,7 @@ class Slot:
 
 
 class HeldSlots:
-    """Slots that this process has locked, until an agent has inherited them."""
+    """Slots that this process has locked for an agent. Once the agent has inherited the locks, call `close`."""
 
     def __init__(self, labels: Sequence[str], fds: Sequence[int]) -> None:
         self.labels, self.fds = list(labels), tuple(fds)

@@ -24,9 +24,10 @@ SSH_VARIABLES = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SS
 
 
 class StartRequest:
-    """A request to start an attempt: its directory, ticket, tunnel and slots.
+    """A request to start an attempt: its directory, ticket, SSH tunnel, and the GPU and CPU slots it needs.
 
-    `gpus` and `cpus` are None if no other attempt uses the machine.
+    `gpus` and `cpus` are the numbers of slots. They are None if no other attempt uses the machine: no slots
+    are then locked.
     """
 
     def __init__(self, directory: str, agent: str, fields: dict[str, Any]) -> None:
@@ -42,10 +43,10 @@ class StartRequest:
 
 
 def start_agent(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
-    """Start the agent. Return the reply, and the process if one was started.
+    """Start the agent of an attempt. Return the reply to the server, and the process if one was started.
 
-    The reply's `agent` is one of: started, alive (already running), dead (ran and ended), ended (killed by a
-    request), unknown (no ticket), full (not enough free slots).
+    The reply's `agent` is one of: started; alive (already running); dead (ran before and ended); ended (a
+    kill request came first); unknown (there is no ticket); full (not enough free GPUs or CPUs).
     """
     os.makedirs(request.directory, mode=0o700, exist_ok=True)
     with start_lock(request.directory):
@@ -154,7 +155,7 @@ def is_running(directory: str) -> bool:
 
 
 def has_reported_end(directory: str) -> bool:
-    """Return whether the server has received the end of the job. The agent then removes work.json."""
+    """Return whether the server has received the end of the attempt. The agent then removes work.json."""
     has_started, is_undelivered = (
         os.path.exists(os.path.join(directory, name)) for name in ("process.json", "work.json")
     )
@@ -163,7 +164,7 @@ def has_reported_end(directory: str) -> bool:
 
 @contextlib.contextmanager
 def start_lock(directory: str) -> Iterator[None]:
-    """Hold a lock, so that an attempt is not started and killed at the same time."""
+    """Hold a lock while the block runs, so that an attempt is not started and killed at the same time."""
     fd = os.open(os.path.join(directory, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -173,7 +174,10 @@ def start_lock(directory: str) -> Iterator[None]:
 
 
 def wait_for_agent(directory: str, child: subprocess.Popen[bytes] | None = None) -> dict[str, Any] | None:
-    """Wait until the agent has ended, and return the reply; None if the SSH connection is lost first."""
+    """Wait until the agent has ended, and return the reply to the server.
+
+    Return None if the SSH connection is lost first.
+    """
     code = None
     while child is not None or is_running(directory):
         pid = child.pid if child is not None else _agent_pid(directory)

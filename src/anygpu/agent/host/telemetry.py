@@ -20,7 +20,7 @@ GPU_TIMEOUT_S = 30.0
 class TelemetrySampler:
     """A periodic task that reports telemetry of the machine.
 
-    nvidia-smi may take a second, so one poll starts it and a later poll reads its output.
+    nvidia-smi may take a second, so one call of `poll` starts it and a later call reads its output.
     """
 
     def __init__(self, every_s: float, directory: str, report: Callable[[dict[str, Any]], None]) -> None:

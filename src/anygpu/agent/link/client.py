@@ -1,4 +1,4 @@
-"""Call the server: requests, refusals, retries, and the server's address."""
+"""The client for the server's agent API: requests, error answers, retries, and the server's address."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RequestRefused(Exception):
 
 
 class ServerAddress:
-    """The fixed URL of the agent listener. `TunnelAddress` is for a URL that changes."""
+    """The server's address for agents: a fixed URL. `TunnelAddress` is for an address that changes."""
 
     is_remote = False
 
@@ -69,7 +69,10 @@ class ServerAddress:
 
 
 class ServerClient:
-    """Calls the agent listener with JSON or bytes. Not thread-safe: each thread needs its own."""
+    """Sends JSON or bytes to the server's agent API and returns the JSON of the answer.
+
+    Not thread-safe: each thread needs its own client.
+    """
 
     def __init__(self, address: ServerAddress, token: str = "") -> None:
         self.address = address
@@ -91,7 +94,7 @@ class ServerClient:
         self._connection.close()
 
     def open_connection(self, url: str) -> HttpConnection:
-        """Return a connection to a signed URL. A `url` that begins with / is on the agent listener."""
+        """Return a connection to a signed URL. A `url` that begins with / is on the server itself."""
         if url.startswith("/"):
             return HttpConnection(lambda: self.address.url() + url, self.address.on_open)
         return HttpConnection(lambda: url)
@@ -124,9 +127,9 @@ def _retry_after_s(header: str) -> float:
 
 
 class Backoff:
-    """Waiting times between retries.
+    """The waiting times between retries.
 
-    The times double, and are random so that agents do not all retry at the same moment.
+    Each is about twice the one before. They are random, so that agents do not all retry at the same moment.
     """
 
     def __init__(self, first_s: float = 0.1, max_s: float = 5.0) -> None:

@@ -23,11 +23,14 @@ class Unreachable(Exception):
 
 
 class StaleConnection(Unreachable):
-    """A kept-alive connection was closed before any byte of the response came. Retry at once on a new one."""
+    """The server closed a kept-alive connection before it sent any byte of the response.
+
+    The request can be repeated immediately on a new connection.
+    """
 
 
 class StreamBody:
-    """A request body that is read in blocks. `blocks` is called again for a retry."""
+    """A request body that is read in blocks. `blocks` is called once for each try to send the request."""
 
     def __init__(self, size: int, blocks: Callable[[], Iterable[bytes]]) -> None:
         self.size = size

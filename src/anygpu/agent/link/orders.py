@@ -1,4 +1,4 @@
-"""Orders from the server, and the lease: how long the agent may run without contact to the server."""
+"""Orders from the server (cancel or stop the job), and the lease: how long the agent may run offline."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class AttemptLease:
         self._until = max(self._until, sent_at + lease_s) if lease_s > 0 else sent_at
 
     def has_expired(self, now: float) -> bool:
-        """Return whether the lease has expired.
+        """Return whether the lease has expired at `now` (boot clock).
 
-        After a suspend, the machine gets WAKE_GRACE_S to contact the server.
+        A machine that wakes up from suspend gets WAKE_GRACE_S to contact the server before its lease expires.
         """
         if now - self._checked_at > WAKE_GRACE_S:
             self._until = max(self._until, now + WAKE_GRACE_S)
@@ -54,7 +54,11 @@ LONG_POLL_S = 20.0
 
 
 class ServerOrders:
-    """The current order (`cancel`, `stop` with a reason, or None), and the server's rejection of this agent, if any."""
+    """The server's current order: `cancel`, `stop` with a reason, or None.
+
+    `rejection` is set when the server no longer accepts this agent, for example because another agent owns
+    the attempt.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -77,7 +81,10 @@ class ServerOrders:
 def start_polling(
     server: ServerClient, orders: ServerOrders, lease: AttemptLease, first_after_s: float
 ) -> None:
-    """Poll for orders in a thread, so that a new order takes effect at once."""
+    """Poll the server for orders in a thread, with long polling, so that a new order takes effect immediately.
+
+    The first request is sent after `first_after_s` seconds, so that it does not delay the start of the job.
+    """
     thread = threading.Thread(
         target=_poll_forever, args=(server, orders, lease, first_after_s), name="orders", daemon=True
     )

@@ -22,7 +22,10 @@ SLOWS_DOWN_OVER_S = 60.0
 
 
 class Reporter:
-    """Collects output, metrics and progress between two flushes. Used by the main thread only."""
+    """Collects the job's output, metrics and progress, and writes them to the spool in batches.
+
+    Used by the main thread only.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class Reporter:
         self._schedule_flush()
 
     def start_phase(self, phase: str, message: str = "") -> None:
-        """Report a new phase. The report does not wake the sender: it is sent with the next output, or soon after."""
+        """Report a new phase. This does not wake the sender: it is sent with the next output, or soon after."""
         self.flush(wake=False)
         self._spool.append("phase", {"phase": phase, "message": message})
         self._due_at = self._clock() + self._every_s

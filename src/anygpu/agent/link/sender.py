@@ -1,4 +1,4 @@
-"""Send the frames of the spool to the server, in order, until the server has stored all of them."""
+"""Send the frames (encoded reports) of the spool, in order, until the server has stored all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MAX_REFUSALS = 3
 
 
 class ReportSender:
-    """A thread that sends frames, one request at a time, and a heartbeat when there is nothing to send."""
+    """A thread that sends the frames (encoded reports) of the spool, one request at a time.
+
+    When there is nothing to send, it sends heartbeats.
+    """
 
     def __init__(
         self,
@@ -115,9 +118,10 @@ class ReportSender:
         self._back_off(refusal.retry_after_s)
 
     def _isolate_refused_frame(self, refusal: RequestRefused) -> None:
-        """Count a refusal. From the first on, frames are sent one by one; the refused one is then replaced.
+        """Find the frame that the server refuses, and replace it by a log line that says so.
 
-        Without that, a frame that the server never accepts would block all later frames.
+        After a first refusal, frames are sent one at a time. A frame that is still refused after MAX_REFUSALS
+        more tries is replaced; otherwise it would block all later frames.
         """
         self._refusals += 1
         if self._refusals > MAX_REFUSALS:

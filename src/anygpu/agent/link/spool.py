@@ -99,8 +99,8 @@ def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
 def without_output(data: bytes, reason: str) -> bytes:
     """Return the frames of `data` without the job's output.
 
-    The first log frame says how many bytes were dropped. The frames keep their sequence numbers, so there is
-    no gap.
+    The first log frame then says how many bytes were dropped and why. The frames keep their sequence numbers,
+    so the server sees no gap.
     """
     frames = list(decode_frames(data))
     dropped = sum(end - payload for header, _, payload, end in frames if header["kind"] == "log")
@@ -129,7 +129,7 @@ class SpoolSegment:
         self.is_stripped = False
 
     def append(self, frame: SpoolFrame, data: bytes) -> None:
-        """Append a frame. Raise OSError if the disk is full; the file then stays as it was."""
+        """Append a frame. Raise OSError if the disk is full; the file then keeps its old content."""
         written = os.write(self.fd, data)
         if written != len(data):
             os.ftruncate(self.fd, self.size)
@@ -211,7 +211,10 @@ class Spool:
             self._append(frame_from_header({"seq": seq, **fields}, len(data)), data)
 
     def batch(self, limit_bytes: int) -> tuple[int, int, bytes]:
-        """Return (first number, last number, bytes) of the next frames to send; last < first if there are none."""
+        """Return (first sequence number, last sequence number, bytes) of the next frames to send.
+
+        If there are no frames, the last number is smaller than the first.
+        """
         with self._lock:
             chosen: list[SpoolFrame] = []
             size = 0
@@ -226,7 +229,10 @@ class Spool:
             return chosen[0].seq, chosen[-1].seq, _read_frames(chosen)
 
     def replace_refused(self, seq: int, reason: str) -> None:
-        """Replace frame `seq`, the oldest, by a log line that says that the server refused it."""
+        """Replace frame `seq` by a log line that says that the server refused it.
+
+        Does nothing unless `seq` is the oldest frame.
+        """
         with self._lock:
             frame = self._frames[0]
             if frame.seq != seq:
@@ -307,10 +313,10 @@ class Spool:
             self.log_bytes += sum(frame.log_bytes for frame in segment.frames) - before
 
     def _segment_to_strip(self) -> SpoolSegment | None:
-        """Return the segment whose output to drop next; None if there is none.
+        """Return the file of the spool from which to drop the job's output next; None if there is none.
 
-        That is the oldest segment that was never sent and is not within the first quarter of the limit: the
-        beginning and the end of the output are the most useful parts.
+        The beginning and the end of the output are the most useful to the user. So this is the oldest file
+        that was never sent and that is not within the first quarter of the size limit.
         """
         kept = 0
         for segment in self._segments[:-1]:
@@ -335,7 +341,10 @@ class Spool:
             frame.data, frame.size, frame.log_bytes = data[start:end], end - start, int(header.get("n", 0))
 
     def _save_totals(self) -> None:
-        """Store the totals before a segment is removed. A later agent that delivers this spool needs the totals."""
+        """Store the attempt's totals (log bytes, metric points, step) before a file of the spool is removed.
+
+        An agent that later delivers the rest of this spool needs them for the end report.
+        """
         totals = {
             "seq": self.last_seq - len(self._frames),
             "log_bytes": self.log_bytes - sum(frame.log_bytes for frame in self._frames),

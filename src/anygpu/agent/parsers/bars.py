@@ -36,7 +36,7 @@ class ProgressBar:
         return bool(self.total) and self.count < (self.total or 0)
 
     def should_report(self) -> bool:
-        """Return whether to report the bar's metrics: its count has changed enough, or it is full."""
+        """Return whether to report the bar's metrics now: its count has changed enough, or it is full."""
         if self.count == self.total:
             return True
         news = self.count not in (0, self.reported_count)
@@ -47,7 +47,11 @@ class ProgressBar:
 
 
 class ProgressBars:
-    """All progress bars of a run. The bar that shows metrics counts the steps; if there is none, any bar does."""
+    """All progress bars of a run.
+
+    The step of the run is read from the bar that shows metrics. If no bar shows metrics, it is read from any
+    bar.
+    """
 
     def __init__(self, position: RunPosition) -> None:
         self._position = position
@@ -96,9 +100,9 @@ class ProgressBars:
             position.set_step(bar.count, bar.total, bar.fraction if bar.total else None)
 
     def _outer_bar(self, bar: ProgressBar) -> ProgressBar | None:
-        """Return the bar of the loop around `bar`: the first earlier bar that is not finished.
+        """Return the progress bar of the loop around the loop of `bar`; None if there is none.
 
-        None if there is none.
+        This is the first earlier bar that is not finished.
         """
         for other in self._bars.values():
             if other is bar:

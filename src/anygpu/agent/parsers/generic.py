@@ -1,4 +1,4 @@
-"""Parser for lines in no framework's format: `Epoch: 3/10 loss=0.21 acc: 0.9`, `epoch=3 step=100 loss=0.2`."""
+"""Parser for lines of no particular framework: `Epoch: 3/10 loss=0.21`, `epoch=3 step=100 loss=0.2`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def _has_training_values(found: list[Pair], has_epoch: bool) -> bool:
 
 
 def _parse_header(text: str, epoch: re.Match[str], state: RunState) -> bool:
-    """Parse `Epoch 3/10` without values. Epoch 3 starts, so two epochs are complete."""
+    """Parse a line such as `Epoch 3/10` that has no metrics.
+
+    Unless the line says that the epoch is finished, it means that epoch 3 starts and two epochs are complete.
+    """
     before, after = text[: epoch.start()], text[epoch.end() :]
     if _is_prose(before) or _QUOTED.search(text) or _LETTER_OR_DIGIT.search(after):
         return False
@@ -126,7 +129,10 @@ def _step_alone(step: re.Match[str] | None, state: RunState) -> int | None:
 
 
 def _parse_bare(text: str, found: list[Pair], state: RunState) -> bool:
-    """Parse a line without epoch and step. Return False unless the line contains only well-known metrics."""
+    """Parse a line that has metrics but no epoch and no step.
+
+    Return False unless the line contains nothing but well-known metrics.
+    """
     if not all(pair.is_surely_metric for pair in found):
         return False
     rest = text

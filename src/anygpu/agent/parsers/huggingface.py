@@ -1,7 +1,7 @@
 """Parser for Hugging Face's Trainer: `{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 1.0}`.
 
-Newer versions print the values as strings. The line does not contain the step; the progress bar printed after
-it does.
+Newer versions print the values as strings. The line does not contain the step, so the step is read from the
+progress bar that is printed after the line.
 """
 
 from __future__ import annotations

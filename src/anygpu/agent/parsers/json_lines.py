@@ -59,7 +59,7 @@ def _update_position(data: dict[str, Any], state: RunState) -> None:
 def _number(value: object) -> float | None:
     """Convert a JSON value to a float; None if it is not a number.
 
-    Accepts strings, as JSON has no NaN or infinity.
+    Strings such as "NaN" are accepted, because JSON has no number for NaN and infinity.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

@@ -39,9 +39,9 @@ def parse_keras(text: str, state: RunState) -> bool:
 
 
 def _is_training(done: int, of: int | None, state: RunState) -> bool:
-    """Return whether the bar is from `fit`.
+    """Return whether the progress bar is from `fit`.
 
-    `evaluate` and `predict` print the same bar without an `Epoch` line before.
+    `evaluate` and `predict` print the same bar, but without an `Epoch` line before it.
     """
     ordinal = state.position.running_epoch
     finished = state.memory.get("keras finished")

@@ -1,4 +1,7 @@
-"""Parser for Lightning: its rich bar, its table of test results, and the end of `fit`. Its tqdm bar: see `tqdm`."""
+"""Parser for Lightning's rich progress bar, its table of test results, and the message at the end of `fit`.
+
+Lightning's tqdm bar is parsed in tqdm.py.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,9 @@ def _parse_rich_bar(text: str, state: RunState) -> bool | str:
 
 
 def _advance(epoch: int, last: str, done: int, total: int, state: RunState) -> None:
-    """Update the position from a rich bar `Epoch 3/9`. The bar counts epochs from 0.
+    """Update the position of the run from a rich progress bar `Epoch 3/9`. The bar counts epochs from 0.
 
-    `last` is the number of the last epoch, or -2 if there is no limit.
+    `last` is the number of the last epoch, or -2 if the number of epochs is not limited.
     """
     state.position.zero_based = True
     if last.isdigit():
@@ -53,7 +56,10 @@ def _advance(epoch: int, last: str, done: int, total: int, state: RunState) -> N
 
 
 def _is_continuation(text: str, state: RunState) -> bool:
-    """Return whether the line continues a rich bar: values that did not fit beside the bar, on indented lines."""
+    """Return whether the line continues a rich progress bar.
+
+    Rich prints the values that do not fit beside the bar on indented lines below it.
+    """
     if not (state.memory.get("rich bar") and text.startswith("  ")):
         return False
     rest = text

@@ -1,4 +1,4 @@
-"""Split output into lines, and select the few that a parser may recognise."""
+"""Split output into lines, and select the few lines that a parser may recognise."""
 
 from __future__ import annotations
 
@@ -60,15 +60,19 @@ class LineSplitter:
         return _candidate_lines(block)
 
     def complete_bar(self) -> list[str]:
-        """Return the incomplete line if it shows a complete progress bar; else an empty list.
+        """Return the line that has not ended yet if it shows a whole progress bar; else an empty list.
 
-        The line of a bar ends only with the next update of the bar.
+        A progress bar ends its line only when it prints its next update, so the last update would stay
+        unread.
         """
         line = bytes(self._partial_line)
         return _candidate_lines(line + b"\n") if b"%|" in line and line.rstrip().endswith(b"]") else []
 
     def mark_gap(self) -> None:
-        """Drop the incomplete lines before and after this point, because bytes of output are missing here."""
+        """Drop the partial line before this point and the partial line after it.
+
+        Called when bytes of output are missing here.
+        """
         self._partial_line.clear()
         self._after_gap = True
 

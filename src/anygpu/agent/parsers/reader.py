@@ -40,7 +40,7 @@ _loaded: dict[str, Parser] = {}
 
 
 def parsers_for_line(text: str) -> Iterator[Parser]:
-    """Yield the parsers that may recognise a line. The first that does is used."""
+    """Yield the parsers that may recognise a line. The first one that recognises it is used."""
     for module, function, marks in _PARSERS:
         for mark in marks:
             if mark in text:
@@ -59,10 +59,10 @@ def _load(module: str, function: str) -> Parser:
 class OutputReader:
     """Reads metrics and progress from the merged stdout and stderr of one run.
 
-    The result does not depend on how the bytes are split over calls. A progress reading contains everything
-    known so far; a missing key is unknown. Call `feed(b"", now)` from time to time while nothing is printed:
-    it returns progress that was held back to limit its rate, and reads a progress bar that has not changed
-    for IDLE_S.
+    The result does not depend on how the bytes are split over calls. A progress reading contains every value
+    known so far; a value that is not known yet has no key. Call `feed(b"", now)` from time to time while
+    nothing is printed: it returns progress that was held back to limit the rate of readings, and it reads a
+    progress bar that has not changed for IDLE_S.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,10 @@ class OutputReader:
         self._lines.mark_gap()
 
     def close(self, now: float) -> list[Reading]:
-        """Return the readings of the last, incomplete line and all readings held back. No call may follow."""
+        """Return the readings of the last, incomplete line and all readings that were held back.
+
+        The reader cannot be used afterwards.
+        """
         self._read_lines(self._lines.close(), now)
         self._state.finish()
         return self._state.take_readings()

@@ -26,13 +26,19 @@ class RunPosition:
         self._epoch_fraction = 0.0  # of the running epoch
 
     def epoch_number(self, printed: int) -> int:
-        """Convert a printed epoch to a number from 1. A printed 0 shows that the script counts from 0."""
+        """Convert a printed epoch to a number that counts from 1.
+
+        A printed 0 shows that the script counts from 0.
+        """
         if printed == 0:
             self.zero_based = True
         return min(printed, MAX_COUNT) + (1 if self.zero_based else 0)
 
     def set_epoch_count(self, total: int | None, ordinal: int = 0) -> None:
-        """Set the number of epochs. A script that counts from 0 may print `Epoch 24/24` for the 25th epoch."""
+        """Set the total number of epochs. `ordinal` is the current epoch, counted from 1.
+
+        A script that counts from 0 may print `Epoch 24/24` for the 25th epoch; the total is then 25.
+        """
         if total:
             self.epoch_count = max(min(total, MAX_COUNT), ordinal if self.zero_based else 0)
 
@@ -69,7 +75,10 @@ class RunPosition:
         return self._batch_step(ordinal, done, of)
 
     def set_epoch_fraction(self, part: float) -> None:
-        """Set the completed fraction of the running epoch. Used when another line counts the epochs."""
+        """Set the completed fraction of the running epoch.
+
+        Used for scripts that print the number of the epoch on another line.
+        """
         self._epoch_fraction, self.run_fraction = (part, None) if part < 1 else (0.0, None)
 
     def set_step(self, step: int, steps: int | None = None, whole: float | None = None) -> int:
@@ -77,18 +86,27 @@ class RunPosition:
         return self.step
 
     def unroll_step(self, printed: int) -> int:
-        """Return the step in the whole run for a printed count that may restart in each epoch."""
+        """Return the step counted from the start of the run.
+
+        `printed` is the count in the output, which may restart from 0 in each epoch.
+        """
         last, passed = self._unrolled
         passed += last if printed < last else 0
         self._unrolled = (printed, passed)
         return passed + printed
 
     def current_step(self) -> int | None:
-        """Return the step for a line that names none: the current step, else the number of completed epochs."""
+        """Return the step for metrics on a line without a step.
+
+        This is the current step; if no step is known, it is the number of completed epochs.
+        """
         return self.step if self.step is not None else self.completed_epochs
 
     def step_for_epoch(self, ordinal: int) -> int:
-        """Return the step for the values of an epoch: the current step if known, else the epoch's number."""
+        """Return the step for metrics of the whole epoch `ordinal`.
+
+        This is the current step; if no step is known, it is the number of the epoch.
+        """
         return self.step if self.step is not None else ordinal
 
     def as_progress(self) -> dict[str, object]:
@@ -128,7 +146,7 @@ MIN_GAP_S = 0.25
 
 
 class ProgressThrottle:
-    """Limits progress to one reading per MIN_GAP_S. The last reading is never dropped."""
+    """Limits progress to one reading per MIN_GAP_S. The last reading of a run is never dropped."""
 
     def __init__(self) -> None:
         self._emitted: dict[str, object] = {}
@@ -154,7 +172,10 @@ MAX_NAME_LENGTH = 100
 
 
 class RunState:
-    """The position of a run, and the readings that the parsers have added but the reader has not returned yet."""
+    """The position of a run (epoch and step), and the readings of its parsers.
+
+    The readings are metric points and progress that the `OutputReader` has not returned yet.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -173,10 +194,10 @@ class RunState:
         changed_only: bool = False,
         at: float | None = None,
     ) -> bool:
-        """Add the points that are new, and return whether there were any.
+        """Add the metric points that are new, and return whether there were any.
 
-        With `changed_only`, a value equal to the last one is not new, even at another step: progress bars
-        repeat their values.
+        With `changed_only`, a value that equals the last value of its metric is not new, even at another
+        step. This is for progress bars, which repeat their values.
         """
         when = self.now if at is None else at
         points = []
@@ -191,7 +212,7 @@ class RunState:
         return bool(points)
 
     def hold_points(self, add: Callable[[int | None], object]) -> None:
-        """Hold points back until a later line shows their step. `add` is then called with that step."""
+        """Hold metric points back until a later line shows their step. `add` is then called with that step."""
         self.release_points(None)
         self._held = add
 

@@ -1,4 +1,4 @@
-"""Parser for tqdm bars, also Lightning's: `Epoch 3: 50%|████ | 8/16 [00:01<00:01, 9.2it/s, loss=0.2]`."""
+"""Parser for tqdm bars, also in Lightning: `Epoch 3: 50%|████ | 8/16 [00:01<00:01, 9.2it/s, loss=0.2]`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _update_steps(label: str, count: int, total: int | None, postfix: Values, st
 
 
 def _add_evaluation(split: str, done: bool, postfix: Values, state: RunState) -> None:
-    """Add the final values of a bar over validation data. Such a bar does not count as training progress."""
+    """Add the final metrics of a progress bar over validation data. Such a bar is not training progress."""
     if done:
         named = [(name if _EVALUATION.search(name) else f"{split}_{name}", value) for name, value in postfix]
         state.add_points(

@@ -68,7 +68,10 @@ def _parse_scores(text: str, state: RunState) -> bool:
 
 
 def _score_names(columns: str) -> list[tuple[str, str]]:
-    """Parse `Box(P R mAP50 mAP50-95) Mask(P ...)` into pairs of column name and group suffix, such as `(B)`."""
+    """Parse a header such as `Box(P R mAP50 mAP50-95) Mask(P ...)`.
+
+    Return pairs of column name and group suffix, such as `(B)` for Box.
+    """
     names, kind = [], "(B)"
     for word in columns.replace("(", "( ").replace(")", " ").split():
         if word.endswith("("):
@@ -90,7 +93,10 @@ def _add_scores(values: list[str], state: RunState) -> None:
 
 
 def _parse_end(text: str, state: RunState) -> bool:
-    """Recognise the end of training. The best weights are then validated again; those scores are named `best/...`."""
+    """Recognise the end of training.
+
+    Ultralytics then validates the best weights again. The scores of that validation are named `best/...`.
+    """
     ended = _COMPLETED.match(text)
     if ended:
         state.memory["ultralytics best"] = True

@@ -1,4 +1,4 @@
-"""Numbers and names as training scripts print them."""
+"""Recognise numbers and metric names in the form in which training scripts print them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A cache of downloaded files, shared by all attempts on a machine.
 
 Files are named by the SHA-256 of their content. The size of the cache is limited: the least recently used
-files are removed first. Each file has a lock, so that two attempts that need the same file download it once.
-A partial download stays and can be resumed, also by another attempt.
+files are removed first. A lock makes sure that two attempts that need the same file download it only once. A
+partial download stays in the cache, and any attempt can resume it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class FileCache:
     def acquire(
         self, sha256: str, download_to: Download, check_interrupted: Callable[[], None]
     ) -> Iterator[str]:
-        """Yield the path of a file; download the file if it is missing.
+        """Context manager that returns the path of a cached file, and downloads the file if it is missing.
 
-        The file is not removed from the cache while the block runs. `check_interrupted` is called while
-        another attempt downloads the file; it may raise.
+        The file is not removed from the cache while the `with` block runs. `check_interrupted` is called
+        while another attempt downloads the file; it may raise to stop waiting.
         """
         path = os.path.join(self._root, sha256)
         with self._lock(sha256, check_interrupted):
@@ -66,7 +66,10 @@ class FileCache:
         os.chmod(path, 0o444)
 
     def evict(self, wanted_bytes: int, keep: str) -> int:
-        """Remove the least recently used files until `wanted_bytes` more fit. Return the number of bytes freed."""
+        """Remove the least recently used files, except `keep`, until `wanted_bytes` more fit into the cache.
+
+        Return the number of bytes that were freed.
+        """
         entries = sorted(self._entries(), key=lambda entry: entry[1])
         over = sum(size for _, _, size in entries) + wanted_bytes - self._max_bytes
         freed = 0
@@ -86,7 +89,10 @@ class FileCache:
                 yield entry.name, used_at, status.st_size
 
     def _remove(self, name: str) -> bool:
-        """Remove a file and return True. A file in use or a recent partial download stays: return False."""
+        """Remove a file from the cache and return True.
+
+        Return False if the file is in use or is a recent partial download, which stays.
+        """
         path = os.path.join(self._root, name)
         with self._lock_file(name) as lock:
             try:
@@ -112,7 +118,7 @@ class FileCache:
 
     @contextlib.contextmanager
     def _lock_file(self, name: str) -> Iterator[int]:
-        """Open the lock file for `name`. Many names share a lock file, and lock files are never removed."""
+        """Open the lock file for `name`. Several names share a lock file, and lock files are never removed."""
         path = os.path.join(self._root, "locks", name[:3])
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -132,7 +138,7 @@ def _is_verified(path: str, sha256: str) -> bool:
 
 
 def machine_cache() -> FileCache | None:
-    """Return the cache in the home directory, or None if it cannot be created."""
+    """Return the cache in the user's home directory, or None if it cannot be created."""
     try:
         return FileCache(os.path.join(os.path.expanduser("~"), ".anygpu", "cache"))
     except OSError:

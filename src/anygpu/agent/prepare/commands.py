@@ -29,7 +29,8 @@ class CommandResult:
 class CommandRunner:
     """Runs commands and writes their output to the job's log.
 
-    A stop order from the server, an expired lease and the timeout also stop these commands.
+    These commands are stopped for the same reasons as the job: an order from the server, an expired lease,
+    the job's timeout, or a preemption.
     """
 
     def __init__(self, attempt_name: str, loop: ProcessLoop, reporter: Reporter, mask: SecretMask) -> None:

@@ -1,9 +1,10 @@
 """Commands that run a job in a container, with docker or podman.
 
-The attempt's directory has the same path inside the container, so that working directory, channel and
-checkpoints are the same files. The container has the attempt's name and runs as the agent's user, so that it
-can be found and killed like any other process of the attempt. Environment values are passed through the
-environment, never on a command line.
+The attempt's directory has the same path inside the container and outside. So the agent and the job see the
+same working directory, checkpoints and files for `import anygpu`. The container has the attempt's name and
+runs as the agent's user, so that it can be found and killed like any other process of the attempt.
+Environment values are passed through the environment, never on a command line, where other users could read
+them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ContainerRuntime:
 
 
 def find_runtime(image: str) -> ContainerRuntime:
-    """Return a container runtime that works on this machine, or raise `CannotStart`."""
+    """Return a container program that works on this machine, or raise `CannotStart`."""
     problems = []
     for kind in RUNTIMES:
         path = find_program(kind)
@@ -117,7 +118,10 @@ def _user_options(runtime: ContainerRuntime) -> list[str]:
 
 
 def _gpu_options(runtime: ContainerRuntime, chosen: str | None, has_gpus: bool) -> list[str]:
-    """Return the options for the attempt's GPUs: the `chosen` ones, all if `chosen` is None, none if ""."""
+    """Return the container options for the attempt's GPUs.
+
+    `chosen` is the value of CUDA_VISIBLE_DEVICES: the GPUs to use. None means all GPUs, "" means no GPU.
+    """
     if not has_gpus or chosen == "":
         return []
     if runtime.kind == "podman":
@@ -127,14 +131,14 @@ def _gpu_options(runtime: ContainerRuntime, chosen: str | None, has_gpus: bool) 
 
 
 def _runtime_problem(path: str) -> str:
-    """Return why the runtime at `path` cannot be used, such as a stopped service; "" if it can be used."""
+    """Return why the container program at `path` cannot be used, such as a stopped service; "" if it works."""
     code, errors = _query([path, "info"])
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     return "" if code == 0 else (lines[-1] if lines else f"exit code {code}")
 
 
 def _query(argv: list[str]) -> tuple[int, str]:
-    """Return the exit code and the error output of a command."""
+    """Run a command, and return its exit code and its error output."""
     try:
         done = subprocess.run(
             argv,

@@ -41,8 +41,8 @@ class InputDownloader:
     ) -> None:
         """Create the downloader.
 
-        `fresh_url` returns a new signed URL for a SHA-256. `check_interrupted` raises if the attempt must
-        stop.
+        `fresh_url` takes the SHA-256 of a file and returns a new signed URL for it. `check_interrupted`
+        raises if the attempt must stop.
         """
         self._connect = connect
         self._fresh_url = fresh_url
@@ -64,9 +64,10 @@ class InputDownloader:
 
     @contextlib.contextmanager
     def open_cached(self, file: dict[str, Any], fallback: str, what: str) -> Iterator[str]:
-        """Yield the path of a downloaded file. With a cache, this is the file in the cache.
+        """Context manager that downloads a file and returns its path.
 
-        Without a cache the file is downloaded to `fallback` and removed afterwards.
+        On a machine with a cache, this is the path in the cache. Otherwise the file is downloaded to
+        `fallback` and removed at the end of the `with` block. `what` names the file in error messages.
         """
 
         def fetch_to(target: str) -> None:
@@ -82,9 +83,9 @@ class InputDownloader:
         os.unlink(fallback)
 
     def _cache(self) -> FileCache | None:
-        """Return the machine's cache; None if there is none.
+        """Return the cache of downloaded files on this machine; None if there is none.
 
-        The server's own machine needs none: it has every file.
+        The server's own machine has no such cache, because the server stores every file there.
         """
         if not self._use_cache:
             return None
@@ -94,7 +95,10 @@ class InputDownloader:
         return machine_cache()
 
     def _download(self, url: str, target: str, sha256: str | None) -> None:
-        """Download a file. Get a new URL if `url` has expired, as it may during a long download."""
+        """Download a file to `target`.
+
+        If `url` has expired, as it may during a long download, get a new URL and try once more.
+        """
         try:
             download(self._connect(), url, target, sha256, self._check_interrupted)
         except RequestRefused as refusal:
@@ -109,7 +113,7 @@ def download(
 ) -> None:
     """Download a file and verify its SHA-256. `target` is created only when the file is complete.
 
-    `between_blocks` may raise to stop the download.
+    `between_blocks` is called between blocks of data; it may raise to stop the download.
     """
     part = target + ".part"
     os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -33,9 +33,10 @@ ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
 def choose_interpreter(requested: str | None, is_remote: bool) -> tuple[str, str]:
-    """Return the path of the job's Python, and a note for the job's log or "".
+    """Return the path of the job's Python, and a note for the job's log ("" if there is nothing to note).
 
-    `requested` is a path, a name or a version. A path on the submitter's machine may not exist on this one.
+    `requested` is a path, a name or a version. A path from the submitter's machine may not exist on this
+    machine.
     """
     if not requested:
         return sys.executable, ""
@@ -116,7 +117,7 @@ def _prepend_path(first: str, rest: str | None) -> str:
 def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None:
     """Install the `anygpu` package that the script imports: LIBRARY_FILES and the trainers.
 
-    The package has its own directory, so that the script cannot import other modules of the agent by
+    The package has a directory of its own, so that the script cannot import other modules of the agent by
     accident.
     """
     target = os.path.join(attempt_dir.library_dir, "anygpu")
@@ -129,7 +130,10 @@ def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None
 
 
 def _install_trainers(source: str, target: str, in_container: bool) -> None:
-    """Link the trainers into the package. Copy them for a container or from a .pyz file, where links do not work."""
+    """Link the trainers into the package that the script imports.
+
+    They are copied for a container, and when the agent is a .pyz file, because links do not work there.
+    """
     if os.path.lexists(target):
         return
     if not os.path.isdir(source):

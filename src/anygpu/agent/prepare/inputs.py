@@ -41,8 +41,9 @@ def fetch_dataset(
 ) -> str | None:
     """Return the path of the dataset on this machine; None if the job has no dataset.
 
-    A dataset given as a path is on the submitter's machine. On another machine its uploaded parts are
-    downloaded; if there are none, the same path must exist here.
+    A dataset given as a path is on the submitter's machine. On another machine, the parts of the dataset that
+    were uploaded with the job are downloaded. If nothing was uploaded, the same path must exist on this
+    machine.
     """
     dataset = dataset or {}
     path = dataset.get("path")
@@ -92,7 +93,7 @@ def _link_or_copy(path: str, target: str) -> None:
 def _fetch_dataset_parts(
     parts: list[dict[str, Any]], root: str, fallback: str, downloader: InputDownloader
 ) -> None:
-    """Download and unpack one part after the other, so that the disk never holds two archives at a time."""
+    """Download and unpack the parts one after the other, so that the disk never holds two of the archives."""
     from anygpu.agent.prepare.unpack import UnsafeArchive, unpack_parts
 
     try:

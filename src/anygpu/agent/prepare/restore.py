@@ -44,7 +44,7 @@ def restore_checkpoint(
     downloader: InputDownloader,
     reporter: Reporter,
 ) -> RestoredCheckpoint | None:
-    """Restore a checkpoint to `target_dir`, and to the paths at which the script had saved it.
+    """Restore a checkpoint to `target_dir`, and also to the paths at which the script saved it before.
 
     Return None if the checkpoint cannot be restored completely. The job then starts from the beginning, and
     its log says so.
@@ -93,8 +93,9 @@ def _append_chunk(part: str, whole: int) -> None:
 def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
     """Return the path that the script resumes from.
 
-    In order of preference: a checkpoint that is a directory (it contains DIRECTORY_MARK), the directory of
-    the newest file if a pattern matches it, the newest file. `paths` starts with the newest file.
+    If the checkpoint was saved as a directory (it contains the file DIRECTORY_MARK), this is that directory.
+    Else it is the directory of the newest file, if a pattern matches that directory, or the newest file
+    itself. `paths` starts with the newest file.
     """
     if not paths:
         raise CorruptDownload("it has no files")

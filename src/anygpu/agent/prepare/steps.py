@@ -44,7 +44,10 @@ class LaunchPlan:
 
 
 class Preparation:
-    """Runs the steps before the job starts. An error message begins with the name of the step that failed."""
+    """Runs the steps that prepare a job, and returns the command that starts it.
+
+    If the operating system reports an error, the message begins with the name of the step that failed.
+    """
 
     def __init__(
         self,
@@ -58,8 +61,8 @@ class Preparation:
     ) -> None:
         """Create the preparation.
 
-        `is_remote`: this is not the server's machine, so the submitter's files and interpreter may be
-        missing.
+        `is_remote`: this machine is not the server's, so the submitter's files and interpreter may not exist
+        on it.
         """
         self._assignment = assignment
         self._job = assignment.job
@@ -132,10 +135,10 @@ class Preparation:
         return ensure_venv(python, self._job.requirements, cwd, run, self._loop.check_interrupted)
 
     def _check_torch(self, python: str, env: dict[str, str]) -> None:
-        """Check that torch, driver and GPU work together.
+        """Raise `CannotStart` if torch, the driver and the GPU do not work together.
 
-        The check takes time. It is skipped if the job uses the user's own environment on the server's
-        machine.
+        The check takes time. It is skipped if the job runs on the server's machine in the user's own
+        environment.
         """
         is_own_environment = not self._is_remote and not self._job.requirements
         if is_own_environment or env.get("CUDA_VISIBLE_DEVICES") == "" or not find_program("nvidia-smi"):
@@ -150,7 +153,7 @@ class Preparation:
             self._reporter.write_line(warning)
 
     def _restore_checkpoint(self, cwd: str, env: dict[str, str]) -> list[str]:
-        """Restore the checkpoint to resume from, and return the additional arguments for the job."""
+        """Restore the checkpoint to resume from, and return the arguments to add to the job's command."""
         if not self._job.resume:
             return []
 
@@ -241,9 +244,9 @@ def describe_error(error: OSError, directory: str) -> str:
 
 
 def _check_python_for_trainers(python: str) -> None:
-    """Raise if the agent's own interpreter, used for the job, is too old for trainers.
+    """Raise `CannotStart` if the job uses the agent's own interpreter and that is too old for trainers.
 
-    Any other interpreter reports the problem itself.
+    Any other interpreter is not checked here: if it is too old, the trainer itself says so when it starts.
     """
     version = environment.agent_python_version()
     if python == sys.executable and tuple(map(int, version.split(".")[:2])) < MIN_PYTHON_FOR_TRAINERS:

@@ -1,10 +1,10 @@
 """Check before training that GPU, driver and torch work together.
 
 Two rules apply. A driver supports every CUDA release of its own major version and of older ones (NVIDIA,
-"CUDA Compatibility", minor version compatibility). A wheel runs on the architectures it was compiled for: the
-default wheels have no Volta since torch 2.11, the cu126 wheels still do (pytorch/pytorch issue 172352). A job
-is refused only if torch itself confirms the problem, because compatibility packages and custom builds can
-make the combination work.
+"CUDA Compatibility", minor version compatibility). A wheel of torch runs only on the GPU architectures it was
+compiled for: since torch 2.11 the default wheels do not include Volta, the cu126 wheels still do
+(pytorch/pytorch issue 172352). A job is refused only if torch itself confirms the problem, because
+compatibility packages and custom builds can make a combination work that these rules exclude.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ def command_output(env: dict[str, str]) -> RunQuery:
 
 
 def check_torch(python: str, run_query: RunQuery) -> tuple[str, str]:
-    """Return (problem, warning). Both are empty if everything works together, or if that cannot be determined."""
+    """Return (problem, warning): a reason not to start the job, and a note for its log.
+
+    Both are empty if everything works together, or if that cannot be determined.
+    """
     gpus = _query_gpus(run_query)
     torch = _parse_last_line(run_query([python, "-c", TORCH_VERSION_SCRIPT])) if gpus else None
     if not torch or not torch.get("__version__") or torch.get("hip"):
@@ -143,9 +146,9 @@ def _architecture_problem(gpu: CudaGpu, version: str, archs: list[str]) -> str:
 
 
 def _supports(arch: str, capability: tuple[int, int]) -> bool:
-    """Return whether code for `arch` runs on a GPU of this compute capability.
+    """Return whether code compiled for `arch` runs on a GPU of this compute capability.
 
-    `sm_` needs the same major version; PTX (`compute_`) runs on any newer GPU.
+    `sm_` (machine code) needs the same major version; `compute_` (PTX) runs on any newer GPU.
     """
     kind, _, digits = arch.partition("_")
     digits = digits.rstrip("af")

@@ -38,7 +38,7 @@ def unpack(archive: str, target: str, max_bytes: int = MAX_BYTES) -> None:
 
 
 def unpack_parts(parts: Iterator[str], target: str, max_bytes: int = MAX_BYTES) -> None:
-    """Unpack an archive that was split into several files. Each part is requested once, when it is needed."""
+    """Unpack an archive that was split into several files. Each file is requested when it is needed."""
     os.makedirs(target, exist_ok=True)
     budget = min(max_bytes, _free_bytes(target))
     stream = _GzipStream(_blocks(parts))
@@ -171,9 +171,9 @@ def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
 
 
 def _target_path(name: str, target: str) -> str:
-    """Return the path at which to unpack an entry.
+    """Return the path at which to unpack an entry of the archive.
 
-    Raise if its name is absolute, has `..` or passes through a link.
+    Raise `UnsafeArchive` if its name is absolute, contains `..` or passes through a symbolic link.
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts:
@@ -187,10 +187,10 @@ def _target_path(name: str, target: str) -> str:
 
 
 def _symlink(entry: TarEntry, path: str, target: str) -> None:
-    """Create a symbolic link. Raise if its target could be outside `target`.
+    """Create a symbolic link. Raise `UnsafeArchive` if it could lead outside `target`.
 
-    The link may contain `..` only at its beginning and not above `target`, so no chain of links leads
-    outside.
+    The path in the link may contain `..` only at its beginning and not above `target`. So no chain of links
+    leads outside either.
     """
     parts = [part for part in entry.link.split("/") if part not in ("", ".")]
     ups = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
@@ -213,7 +213,7 @@ def _write(entry: TarEntry, stream: _GzipStream, path: str) -> None:
 
 
 def _make_way(path: str) -> None:
-    """Remove an earlier entry at `path`. If there is none, create the parent directories."""
+    """Remove an earlier file at `path`, so that a new one can be created. Create missing parent directories."""
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
 """Virtual environments with a job's requirements. They are cached and shared by all attempts on a machine.
 
-`["numpy"]` are requirements, `["-r", "requirements.txt"]` names a file of them, and `["-r",
-"pyproject.toml"]` means the dependencies of a project. uv installs them if it is on the PATH, else pip.
+Requirements are in one of three forms: `["numpy"]` is a list of packages, `["-r", "requirements.txt"]` names
+a file that lists packages, and `["-r", "pyproject.toml"]` means the dependencies of that project. uv installs
+them if it is on the PATH, else pip.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ def cache_directory() -> str:
 def ensure_venv(
     python: str, requirements: list[str], cwd: str, run: Run, check_interrupted: Callable[[], None]
 ) -> str:
-    """Return the interpreter of an environment with the requirements.
+    """Return the Python interpreter of a virtual environment with these requirements.
 
-    Create the environment if it does not exist. `run` runs a command and shows its output.
-    `check_interrupted` is called while another job creates the same environment; it may raise.
+    The environment is created if it does not exist. `run` runs a command and writes its output to the job's
+    log. `check_interrupted` is called while another job creates the same environment; it may raise to stop
+    waiting.
     """
     directory = os.path.join(cache_directory(), "environments", _cache_key(python, requirements, cwd))
     venv_python = os.path.join(directory, "bin", "python")
@@ -100,7 +102,7 @@ def _create(
 def _create_with_pip(
     python: str, directory: str, venv_python: str, run: Run, env: dict[str, str]
 ) -> list[str]:
-    """Create the environment without uv, and return the command that runs pip for it."""
+    """Create the virtual environment without uv, and return the pip command that installs into it."""
     venv = [python, "-m", "venv", "--system-site-packages"]
     if _runs_without_error(python, HAS_MODERN_PIP):
         # Faster by seconds than installing pip, and works on Debian without ensurepip.
@@ -169,7 +171,8 @@ def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:
 def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
     """Return a hash of the requirements, the content of the files they name, and the interpreter.
 
-    Size and time of the interpreter's file are included, because they change when it is upgraded in place.
+    The size and time of the interpreter's file are included, because they change when Python is upgraded in
+    place.
     """
     real = os.path.realpath(python)
     status = os.stat(real) if os.path.exists(real) else None

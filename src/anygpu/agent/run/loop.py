@@ -26,7 +26,7 @@ DRAIN_S = 2.0
 
 
 class Interrupted(Exception):
-    """Raised when the attempt must stop before the job was started."""
+    """Raised when the attempt must stop before the job has started."""
 
     def __init__(self, stop: StopRequest) -> None:
         self.stop = stop
@@ -68,7 +68,7 @@ class LoopTask:
 
 
 class ProcessEnd:
-    """The return code of a process, and the stop request if the agent stopped it."""
+    """The return code of a process, and the stop request if the agent stopped the process."""
 
     __slots__ = ("return_code", "stop")
 
@@ -78,7 +78,10 @@ class ProcessEnd:
 
 
 class ProcessLoop:
-    """Runs the set-up commands and then the job. Orders, lease and timeout can stop each of them."""
+    """Runs the set-up commands and then the job.
+
+    An order from the server, an expired lease, the timeout or a preemption can stop each of them.
+    """
 
     def __init__(
         self, reporter: Reporter, orders: ServerOrders, lease: AttemptLease, wake: WakePipe, grace_s: float
@@ -99,9 +102,10 @@ class ProcessLoop:
         self.on_short_notice: Callable[[], None] = lambda: None
 
     def run(self, process: JobProcess, on_output: Callable[[bytes], None], saves: bool = True) -> ProcessEnd:
-        """Run until the process and its children have ended and all output is read.
+        """Run until the process and its children have ended and all their output is read.
 
-        `saves`: the process may save its state before it stops. Without it, SIGTERM is sent at once.
+        `saves`: the process may save its state when `should_stop()` becomes true, so it gets time before
+        SIGTERM. If False, SIGTERM is sent at once.
         """
         pipe: int | None = process.pipe
         while not self._has_ended(process):
@@ -118,7 +122,7 @@ class ProcessLoop:
     def _has_ended(self, process: JobProcess) -> bool:
         """Return whether the process has ended.
 
-        Polls it after each wake-up, and once a second in case one was missed.
+        Checks after each wake-up of the loop, and also once a second, in case a wake-up was missed.
         """
         now = time.monotonic()
         if not self._woken and now < self._poll_at:
@@ -127,9 +131,9 @@ class ProcessLoop:
         return process.poll() is not None
 
     def check_stop(self) -> StopRequest | None:
-        """Return the current stop request, or None. Replaces it if there is a more urgent reason to stop.
+        """Return the current stop request, or None.
 
-        A stop request is never withdrawn.
+        A stop request is never withdrawn, but a more urgent reason to stop replaces it.
         """
         now = time.monotonic()
         request = self._stop_request(now)
@@ -169,7 +173,10 @@ class ProcessLoop:
         return None
 
     def _apply_stop(self, process: JobProcess, saves: bool) -> bool:
-        """Take the steps of the stop request that are due. Return True if even SIGKILL did not end the process."""
+        """Execute the steps of the stop request that are due, such as SIGTERM and SIGKILL.
+
+        Return True if the process still runs long after SIGKILL, so that the loop must give up on it.
+        """
         stop = self.check_stop()
         actions = stop.take_due(time.monotonic()) if stop is not None else []
         if stopping.FLAG in actions and stop is not None:
@@ -213,7 +220,10 @@ class ProcessLoop:
 
 
 def _drain(pipe: int, on_output: Callable[[bytes], None]) -> None:
-    """Read the output that is left in the pipe, without waiting: a process that survived may hold the pipe open."""
+    """Read the output that is left in the pipe, without waiting for more.
+
+    A process that survived may hold the pipe open, so the end of the pipe may never come.
+    """
     until = time.monotonic() + DRAIN_S
     while time.monotonic() < until:
         try:

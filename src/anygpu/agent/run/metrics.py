@@ -26,9 +26,9 @@ PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": 
 
 
 class ScriptReports:
-    """Reads points.jsonl, to which `import anygpu` writes in the script.
+    """Reads points.jsonl, the file to which `import anygpu` in the script writes its reports.
 
-    Invalid lines are counted and skipped. An incomplete last line is kept until the rest is written.
+    Invalid lines are counted and skipped. An incomplete last line is kept until the rest of it is written.
     """
 
     def __init__(self, path: str, steps: StepHistory) -> None:
@@ -46,7 +46,10 @@ class ScriptReports:
         self.on_artifact: Callable[[dict[str, Any]], None] = lambda announced: None
 
     def poll(self, now: float) -> float:
-        """Read new lines, and return the time of the next poll. Takes one system call if there is nothing new."""
+        """Read new lines, and return the time of the next poll (monotonic clock).
+
+        Takes only one system call if there is nothing new.
+        """
         self.read()
         self._started_at = self._started_at or now
         grown_s = SLOWEST_POLL_S * (now - self._started_at) / SLOWS_DOWN_OVER_S
@@ -118,9 +121,9 @@ class ScriptReports:
         return points
 
     def _step_for(self, name: str, given: Any) -> int:
-        """Return the step of a point: `given`, or else one more than the last step of metric `name`.
+        """Return the step of a metric point: `given`, or else one more than the last step of metric `name`.
 
-        The count starts at the step that the job resumed from.
+        Without any earlier point, the count starts at the step that the job resumed from.
         """
         step = int(given) if given is not None else self._last_steps.get(name, self._steps.first) + 1
         if not -MAX_STEP <= step < MAX_STEP:
@@ -134,7 +137,7 @@ RESOLUTION_S = 0.2
 
 
 class StepHistory:
-    """The steps that training reached, with their times. Tells at which step a file was written."""
+    """The steps that training reached and when. Used to tell at which step a checkpoint file was written."""
 
     def __init__(self, first: int = 0) -> None:
         self.first = self.latest = first

@@ -22,11 +22,11 @@ SAFE_PREFIX_BYTES = 3
 class SecretMask:
     """Replaces secret values by `***` in a stream of bytes.
 
-    If the end of the data could be the beginning of a secret, it is held back: at most one byte less than the
-    longest secret. During a pause, `release_short()` returns up to three held bytes, so that a prompt becomes
-    visible; if the rest of the secret follows, that rest is still masked. More than three held bytes stay
-    until more data comes, and become `***` at the end. Values of less than four bytes are not masked, because
-    they occur in ordinary output.
+    If the end of the data could be the beginning of a secret, those bytes are held back: at most one byte
+    less than the longest secret. During a pause of the output, `release_short()` returns the held bytes if
+    they are at most three, so that a prompt becomes visible; if the rest of the secret follows, that rest is
+    still masked. More than three held bytes stay until more data comes, and become `***` at the end of the
+    output. Values of less than four bytes are not masked, because they occur in ordinary output.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -106,9 +106,9 @@ PARSING_BURST_S = 0.5
 
 
 class OutputStream:
-    """Masks and reports the job's output, and parses metrics from it.
+    """Masks secrets in the job's output, reports the output, and parses metrics from it.
 
-    The time for parsing is limited to a small fraction, so that the job never waits for the parser.
+    Parsing may use only a small fraction of the time, so that the job never waits for the parser.
     """
 
     def __init__(self, reporter: Reporter, mask: SecretMask, steps: StepHistory) -> None:
@@ -130,7 +130,7 @@ class OutputStream:
             self._forward(clean)
 
     def tick(self, now: float) -> float:
-        """Release bytes that the mask has held for a while, and return the time of the next call.
+        """Release bytes that the mask has held back for a while, and return the time of the next call.
 
         Without this, a prompt that resembles the beginning of a secret would stay invisible.
         """

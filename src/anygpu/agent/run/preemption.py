@@ -48,9 +48,9 @@ class PreemptionNotice:
 
 
 def watch_for_notice(kind: str, take: Callable[[PreemptionNotice], None]) -> None:
-    """Poll the metadata server of provider `kind` in a thread, and pass a notice to `take`.
+    """Poll the metadata server of provider `kind` in a thread, and call `take` with the preemption notice.
 
-    Nothing is polled if `kind` is unknown or "".
+    Does nothing if `kind` is "" or unknown.
     """
     pollers: dict[str, Callable[[], Poll | None]] = {
         "aws": aws_poller,
@@ -89,7 +89,10 @@ class MetadataClient:
 
 
 def aws_poller() -> Poll | None:
-    """Return the poll function for AWS; None if AWS_EC2_METADATA_DISABLED is set, which AWS's clients obey too."""
+    """Return the poll function for AWS.
+
+    Return None if AWS_EC2_METADATA_DISABLED is set. AWS's own clients obey this variable too.
+    """
     endpoint = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
     if not endpoint and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return None
@@ -166,9 +169,10 @@ def azure_poller() -> Poll:
 
 
 def parse_azure_notice(document: str, name: str, now_s: float) -> PreemptionNotice | None:
-    """Return the first Preempt event for machine `name`, or None.
+    """Return the notice from the first Preempt event for machine `name`, or None.
 
-    The events of a scale set list all its machines. An event without a time means now.
+    Azure sends the events of a whole scale set to each of its machines, so other machines' events are
+    skipped. An event without a time means now.
     """
     for event in json.loads(document).get("Events") or []:
         affects_us = name == "?" or name in (event.get("Resources") or [name])

@@ -1,4 +1,7 @@
-"""The reasons to stop a job and, for each reason, the stop steps and their times. Pure functions."""
+"""The reasons to stop a job, and for each reason the steps (stop file, SIGTERM, SIGKILL) and their times.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ def rejection_stop(now: float, grace_s: float, refusal: str) -> StopRequest:
 
 
 def signal_stop(now: float, grace_s: float) -> StopRequest:
-    """Build the stop request for SIGTERM to the agent: the machine shuts down, or the backend stops the attempt."""
+    """Build the stop request for a SIGTERM that the agent received.
+
+    The agent receives it when the machine shuts down, or when the backend stops the attempt.
+    """
     return StopRequest("stopped", "preempt", 1, _graceful_steps(now, grace_s))
 
 

@@ -101,8 +101,8 @@ class TrainingMonitor:
     def publish_results(self, end: ProcessEnd) -> None:
         """Upload the last checkpoint and the outputs.
 
-        The time limit is the grace time for a cancelled job, the time that is left for a preempted job, and
-        else `deliver_s`.
+        The time limit is the grace time for a cancelled job, the time until the machine is taken away for a
+        preempted job, and `deliver_s` otherwise.
         """
         stop = end.stop
         deadline = time.monotonic() + self._assignment.deliver_s
@@ -124,7 +124,7 @@ class TrainingMonitor:
         return self._output.last_line()
 
     def _mark_preempted_if_unpublished(self, end: ProcessEnd) -> None:
-        """Mark a job that ended by itself as preempted if the machine is taken before its results are uploaded.
+        """Mark a job that ended by itself as preempted if its results cannot be uploaded before the preemption.
 
         The job then continues on another machine.
         """
@@ -133,7 +133,10 @@ class TrainingMonitor:
             end.stop = stopping.preemption_stop(time.monotonic(), notice)
 
     def _upload_settled_files(self) -> None:
-        """Upload the checkpoint files that exist already, because the script may not have time to save."""
+        """Upload the checkpoint files that are complete, after a preemption notice that came late.
+
+        The script may not have enough time to save a new checkpoint.
+        """
         stop = self._loop.stop
         assert stop is not None
         assert stop.publish_until is not None
@@ -153,7 +156,7 @@ class TrainingMonitor:
                 deadline = min(deadline, time.monotonic() + self._assignment.job.grace_s)
 
     def _shorten_deadline(self, notice: PreemptionNotice) -> float:
-        """Set and return a new upload deadline, after a preemption notice during the upload of results."""
+        """Set and return an earlier upload deadline: a preemption notice came while results were uploaded."""
         deadline = stopping.preemption_stop(time.monotonic(), notice).publish_until
         assert deadline is not None
         self._uploader().set_deadline(deadline)
@@ -204,7 +207,10 @@ class TrainingMonitor:
         return self._telemetry.poll(now)
 
     def _add_points(self, points: list[Point]) -> None:
-        """Report metrics that the script logged. From then on its output is not parsed for metrics: no duplicates."""
+        """Report metrics that the script logged with `import anygpu`.
+
+        From then on the output is not parsed for metrics, so that none is reported twice.
+        """
         self._output.script_logs_metrics = True
         self._reporter.add_points(points)
 
@@ -215,7 +221,10 @@ class TrainingMonitor:
         self._reporter.update_progress(progress)
 
     def _upload_checkpoint(self, announced: dict[str, Any]) -> None:
-        """Upload a checkpoint that the script announced. From then on, checkpoint files are no longer watched."""
+        """Upload a checkpoint that the script announced with `anygpu.checkpoint`.
+
+        From then on, checkpoint files are no longer watched.
+        """
         from anygpu.agent.checkpoints.upload import PendingUpload
 
         self._watcher().disabled = True
@@ -242,9 +251,9 @@ class TrainingMonitor:
         self._uploader().add(PendingUpload(f"artifact {name}", snapshot, name=name))
 
     def _snapshot_path(self, announced: dict[str, Any], folder: str) -> str:
-        """Return the path of the copy that the script made.
+        """Return the path of the copy that `import anygpu` made of an announced checkpoint or artifact.
 
-        Only the last component of the announced path is used, so the path cannot lead to another directory.
+        Only the last component of the announced path is used, so that it cannot lead to another directory.
         """
         number = os.path.basename(announced["snapshot"])
         return os.path.join(self._attempt_dir.channel_dir, folder, number)
@@ -265,7 +274,10 @@ def _become_subreaper(now: float) -> float:
 
 
 def _reap_task(pid: int) -> Callable[[float], float]:
-    """Return a task that collects adopted children that ended. The loop itself waits for the job's process `pid`."""
+    """Return a periodic task that reaps daemonised children of the job that have ended.
+
+    The loop itself waits for the job's process `pid`.
+    """
 
     def reap(now: float) -> float:
         processes.reap_children({pid})
