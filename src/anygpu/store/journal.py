@@ -19,7 +19,7 @@ OnCommit = Callable[[Sequence[Recorded]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Proof that the writer leads. A write with a guard fails with LeaseLost once another process leads."""
+    """Proof that the writer holds the control lease. Once another process holds it, the write raises LeaseLost."""
 
     name: str
     holder: str
@@ -75,9 +75,9 @@ class Journal(Protocol):
     ) -> TransactionResult:
         """Load the view, call `decide`, and append the events it returns, all in one transaction.
 
-        Raises NotFound if the job is outside the scope, and LeaseLost if the holder of the guard no longer
-        leads. If `decide` raises, or returns an event that the state of the job does not allow, nothing is
-        written.
+        Raises NotFound if the job is outside the scope, and LeaseLost if another process holds the lease of
+        the guard. If `decide` raises an error, or returns an event that the state of the job does not allow,
+        nothing is written.
         """
         ...
 
@@ -86,7 +86,7 @@ class Journal(Protocol):
     async def find(self, scope: Scope, query: JobQuery) -> JobPage: ...
 
     async def live(self) -> Sequence[JobView]:
-        """Return the jobs of all organisations that are not terminal, oldest first."""
+        """Return the views of all jobs, of all organisations, that have not ended, oldest first."""
         ...
 
     async def events(
@@ -99,9 +99,10 @@ class Journal(Protocol):
         ...
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
-        """Return the slot time that each tenant has used on the organisation's own machines.
+        """Return the slot-seconds that each project has used on its organisation's own machines.
 
-        The slot time of an attempt is added when the attempt is released.
+        A slot is one GPU, or one processor for jobs without GPUs. The slot-seconds of an attempt are added
+        when the attempt's machine is released.
         """
         ...
 
@@ -110,7 +111,7 @@ class Journal(Protocol):
         ...
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
-        """Acquire or renew the leader lease, by the store's clock.
+        """Acquire or renew the control lease for `ttl_s` seconds by the store's clock, and return its guard.
 
         Return None while another holder has the lease.
         """

@@ -1,4 +1,4 @@
-"""Outcomes of completed jobs: their time and cost, and what was predicted. Derived from the journal."""
+"""Outcomes of completed jobs: actual and predicted time and cost, computed from the journal."""
 
 import json
 from collections.abc import Sequence
@@ -22,9 +22,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """Time and cost of a completed job.
+    """Actual and predicted time and cost of a completed job.
 
-    `calibrated` is the first prediction that was based on the job's own steps.
+    `predicted` was made before the job ran; `calibrated` is the first prediction based on the job's own
+    steps.
     """
 
     job_id: str
@@ -60,14 +61,14 @@ class Outcomes:
     async def for_fingerprint(
         self, organisation: str, fingerprint: str, *, limit: int = 20
     ) -> Sequence[JobOutcome]:
-        """Return uninterrupted past runs with this fingerprint, in any project of the organisation."""
+        """Return the outcomes of past jobs with this fingerprint that needed one attempt, in any project."""
         where = "organisation = ? AND fingerprint = ? AND attempts = 1"
         return await self._select_newest(
             where, (storable_text(organisation), storable_text(fingerprint)), limit
         )
 
     async def for_organisation(self, organisation: str, *, limit: int = MAX_ROWS) -> Sequence[JobOutcome]:
-        """Return the outcomes of the organisation's jobs that had a prediction."""
+        """Return the outcomes of those jobs of the organisation for which a prediction was made."""
         where = "organisation = ? AND (predicted IS NOT NULL OR calibrated IS NOT NULL)"
         return await self._select_newest(where, (storable_text(organisation),), limit)
 

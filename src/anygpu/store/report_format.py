@@ -1,6 +1,7 @@
 """Parse the wire format of reports (docs/reference/agent-protocol.md) into a `ReportBatch`.
 
-The bytes come from an untrusted machine. A report with broken framing is rejected, because a correct agent
+A report consists of numbered frames: a line of JSON, and for log frames the log bytes after it. The bytes
+come from an untrusted machine. A report that cannot be split into frames is rejected, because a correct agent
 never sends one. An invalid value inside a frame is dropped and counted; if the report were rejected, the
 agent would send it again forever.
 """
@@ -26,22 +27,30 @@ _NAMED_NUMBERS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 def parse_report(body: bytes, first: int, last: int) -> ReportBatch:
     """Parse a report that has exactly the frames `first` to `last`, in order.
 
-    Raises InvalidReport for anything else.
+    Raises InvalidReport if the frames are not exactly these, and TooLarge if the report is too long.
     """
     if not 1 <= first <= last + 1 <= MAX_SEQ:
-        raise InvalidReport(f"first={first} and last={last} are not a valid range of sequence numbers.")
+        raise InvalidReport(
+            f"first={first} and last={last} are not a valid range of frame numbers. Send 1 <= first <= last + 1."
+        )
     if len(body) > MAX_BODY:
-        raise TooLarge(f"The report has {len(body)} bytes; the limit is {MAX_BODY}.")
+        raise TooLarge(
+            f"The report has {len(body)} bytes; the limit is {MAX_BODY}. Send fewer frames at once."
+        )
     builder = _BatchBuilder()
     expected = first
     for head, data in _read_frames(body):
         seq = head.get("seq")
         if type(seq) is not int or seq != expected:
-            raise InvalidReport(f"Expected frame {expected}, got {str(seq)[:40]}.")
+            raise InvalidReport(
+                f"The report has frame {str(seq)[:40]} where frame {expected} must be. Send frames in order."
+            )
         builder.add(expected, head, data)
         expected += 1
     if expected != last + 1:
-        raise InvalidReport(f"The report ends with frame {expected - 1} instead of {last}.")
+        raise InvalidReport(
+            f"The report ends with frame {expected - 1}, but must end with frame {last}. Send all frames."
+        )
     return builder.build(first, last)
 
 
@@ -50,12 +59,13 @@ def _read_frames(body: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
     while at < len(body):
         end = body.find(b"\n", at)
         if end < 0:
-            raise InvalidReport(f"The frame at byte {at} has no end of line.")
+            raise InvalidReport(f"The frame at byte {at} has no end of line. End its JSON with a newline.")
         head = _parse_header(body[at:end], at)
         size = head.get("n", 0)
         if type(size) is not int or not 0 <= size <= len(body) - end - 1:
             raise InvalidReport(
-                f"The frame at byte {at} has n={str(size)[:40]}, but the body does not hold that many bytes."
+                f"The frame at byte {at} has n={str(size)[:40]}, but the body does not have that many bytes after it."
+                " Set n to the number of bytes after the line."
             )
         yield head, body[end + 1 : end + 1 + size]
         at = end + 1 + size
@@ -65,16 +75,18 @@ def _parse_header(line: bytes, at: int) -> dict[str, Any]:
     try:
         head = from_json(line)
     except ValueError as error:
-        raise InvalidReport(f"The frame at byte {at} is not JSON: {error}.") from error
+        raise InvalidReport(
+            f"The frame at byte {at} is not valid JSON: {error}. Send a JSON object."
+        ) from error
     if not isinstance(head, dict):
-        raise InvalidReport(f"The frame at byte {at} is not a JSON object.")
+        raise InvalidReport(f"The frame at byte {at} is not a JSON object. Send a JSON object.")
     return head
 
 
 class _BatchBuilder:
-    """Collects the contents of frames by kind.
+    """Collects the contents of frames by kind (log, metrics, progress, telemetry, phase).
 
-    Frames of unknown kinds come from a newer agent and are ignored.
+    Frames of other kinds are ignored: a newer agent may send them.
     """
 
     def __init__(self) -> None:
@@ -127,7 +139,7 @@ class _BatchBuilder:
 
 
 def _parse_point(given: Any) -> MetricPoint | None:
-    """Parse a metric point `[name, step, unix seconds, value]`. None if the point is invalid."""
+    """Parse a metric point `[name, step, unix seconds, value]`. Return None if the point is invalid."""
     if type(given) is not list or len(given) != 4:
         return None
     name, step, at, value = given

@@ -18,7 +18,7 @@ class MetricPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """The frames `first` to `last` of an attempt's spool, parsed and validated."""
+    """The frames (numbered records) `first` to `last` of an attempt's spool, parsed and validated."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ LOG_QUOTA_BYTES = 256 * 2**20  # per job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSummary:
-    """Summary of one metric of an attempt."""
+    """Number of points, lowest, highest and last value of one metric of an attempt."""
 
     name: str
     count: int
@@ -66,7 +66,8 @@ class SeriesSummary:
 class LogPart:
     """Bytes of a log from offset `start`.
 
-    If the quota dropped bytes at the requested offset, `start` is the first offset after them.
+    If the bytes at the requested offset were dropped because of the log quota, `start` is the first offset
+    after the dropped bytes.
     """
 
     start: int
@@ -78,13 +79,13 @@ class Reports(Protocol):
     """Stores metrics, logs, progress, telemetry and heartbeats by job and attempt.
 
     A report is stored once, under its own attempt, however late it arrives. The caller has already checked
-    that the job is in scope. Metric points beyond the limits are dropped and counted. Of a log beyond its
-    quota, the first quarter and the newest bytes are kept. Such reports are not rejected, because that would
-    block the agent's spool.
+    that the job is in scope. Metric points beyond the limits are dropped and counted. If the logs of a job
+    exceed the quota, the first bytes (a quarter of the quota) and the newest bytes are kept. A report beyond
+    a limit is not rejected, because the agent would send it again and never send the later reports.
     """
 
     async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
-        """Store the new frames of the batch durably.
+        """Store the frames of the batch that are not stored yet, durably.
 
         Raises ReportGap(expected=…) if earlier frames are missing.
         """
@@ -101,9 +102,10 @@ class Reports(Protocol):
     async def points(
         self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
     ) -> tuple[Sequence[MetricPoint], int]:
-        """Return points after the cursor `after` in storage order, and the next cursor.
+        """Return the points after the cursor `after`, in the order in which they were stored, and the next cursor.
 
-        A cursor is the ordinal of a point; 0 is the start.
+        A cursor is the number of a point: 1 for the attempt's first stored point, and so on. 0 means the
+        start.
         """
         ...
 

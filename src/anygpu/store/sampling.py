@@ -1,4 +1,4 @@
-"""Downsample series that have too many points to draw."""
+"""Reduce series of values that have too many points for a chart."""
 
 from collections.abc import Sequence
 from math import isnan

@@ -23,7 +23,7 @@ def search_terms(view: JobView) -> frozenset[str]:
 
 
 def changing_terms(view: JobView) -> frozenset[str]:
-    """Return the terms that events can change. All other terms come from the spec and are constant."""
+    """Return the terms for status, phase and backend, which events can change. All other terms are constant."""
     terms = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
         terms.add(make_term("backend", view.newest_attempt.offer.backend))
@@ -49,10 +49,7 @@ def make_term(kind: str, value: str) -> str:
 
 
 def storable_text(text: str) -> str:
-    """Return the text without NUL and lone surrogates, which databases cannot store.
-
-    Other characters replace them, so the text matches no stored value.
-    """
+    """Replace NUL and lone surrogates, which databases cannot store, with other characters."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
@@ -62,7 +59,7 @@ def split_words(text: str) -> list[str]:
 
 
 def normalize_id_prefix(prefix: str) -> str | None:
-    """Return an id prefix in the format of stored ids, with dashes. None if no id can start with it."""
+    """Return the start of a job id in the format of stored ids, with dashes. None if no id can start so."""
     digits = prefix.lower().replace("-", "")
     if not _HEX.fullmatch(digits) or len(digits) > 32:
         return None
@@ -75,9 +72,9 @@ def encode_cursor(position: int) -> str:
 
 
 def decode_cursor(cursor: str) -> int:
-    """Return the position that a cursor contains.
+    """Return the position that the cursor of a page of jobs contains.
 
-    Raises NotFound if the cursor was not created by this server.
+    Raises NotFound if the text is not a cursor from `encode_cursor`.
     """
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
@@ -86,7 +83,10 @@ def decode_cursor(cursor: str) -> int:
             return int(position)
     except (binascii.Error, ValueError):
         pass
-    raise NotFound("The page cursor is not valid.", hint="Request the first page again, without a cursor.")
+    raise NotFound(
+        "The cursor for the next page of jobs is not valid.",
+        hint="Request the first page again, without a cursor.",
+    )
 
 
 def _spec_terms(view: JobView) -> Iterator[str]:

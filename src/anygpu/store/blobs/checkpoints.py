@@ -1,7 +1,9 @@
 """Publish checkpoints and artifacts in three steps.
 
-The agent begins an upload and uploads the missing chunks; the server verifies them; the caller appends the
-event to the journal. A manifest without an event does not count as a checkpoint and is swept.
+1. The agent sends a manifest, which lists the files and their chunks, and uploads the chunks that the server
+   does not have.
+2. The server reads the stored chunks back and verifies their hashes.
+3. The caller appends the event to the journal. `anygpu gc` deletes manifests that no event refers to.
 """
 
 import asyncio
@@ -46,9 +48,9 @@ class UploadSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCheckpoint:
-    """A checkpoint whose chunks are all stored.
+    """A checkpoint whose chunks are all stored and have the right hashes.
 
-    The checkpoint is published once its event is in the journal.
+    A job can resume from the checkpoint only after the event `CheckpointSaved` is in the journal.
     """
 
     id: str
@@ -110,8 +112,8 @@ class ChunkVerifier:
     async def missing_chunks(self, owner: UploadOwner, manifest: Manifest, *, oldest_ms: int) -> list[Chunk]:
         """Return the chunks that the agent has to upload.
 
-        A chunk has to be uploaded if it is not stored, has the wrong size, or is older than `oldest_ms` and
-        may soon be swept.
+        A chunk has to be uploaded if it is not stored, has the wrong size, or was stored before `oldest_ms`.
+        `anygpu gc` could delete such an old chunk before the upload is committed.
         """
         chunks = list(manifest.chunks().values())
         stored = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))
@@ -120,8 +122,8 @@ class ChunkVerifier:
     async def damaged_chunks(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
         """Return the sha256 of every chunk that is missing or damaged.
 
-        A repeated request waits for the verification that is already running. So a client that timed out can
-        repeat its request until it gets the result.
+        If the same manifest is already being verified, wait for that verification. A client whose request
+        timed out can thus repeat the request until it gets the result.
         """
         key = owner.manifest_key(manifest.id_for(owner.attempt))
         task = self._running.get(key)
@@ -149,7 +151,7 @@ class ChunkVerifier:
         if not damaged and whole.hexdigest() != file.sha256:
             raise BlobCorrupt(
                 f"The chunks of {file.path!r} are intact, but together they do not have the sha256 {file.sha256}.",
-                hint="The file changed while it was read. Take the snapshot again.",
+                hint="The file changed while the agent read it. Save the checkpoint or artifact again.",
             )
         return damaged
 
@@ -183,7 +185,7 @@ class Checkpoints:
     async def begin(self, owner: UploadOwner, manifest: object) -> UploadSession:
         """Store the manifest of a checkpoint and return the chunks to upload.
 
-        The same manifest gives the same id.
+        If the same manifest is sent again, the session has the same id.
         """
         return await self._begin(owner, parse_checkpoint_manifest(manifest))
 
@@ -234,11 +236,12 @@ class Checkpoints:
         damaged = await self._verifier.damaged_chunks(owner, manifest)
         if damaged:
             raise BlobCorrupt(
-                f"{len(damaged)} chunks of the checkpoint {key!r} are missing or damaged.", missing=damaged
+                f"{len(damaged)} chunks of the checkpoint {key!r} are missing or damaged. Use an earlier one.",
+                missing=damaged,
             )
 
     async def is_intact(self, key: str) -> bool:
-        """Return whether a checkpoint passes `check`. An error of the store itself is raised."""
+        """Return whether a checkpoint is intact. Raises BackendUnavailable if the store cannot be read."""
         try:
             await self.check(key)
         except (BlobMissing, BlobCorrupt):
@@ -249,12 +252,16 @@ class Checkpoints:
         """Read the manifest with this key, and check that its content matches its id."""
         parsed = parse_manifest_key(key)
         if parsed is None:
-            raise NotFound(f"{key!r} is not a manifest key.")
+            raise NotFound(
+                f"{key!r} is not the key of a manifest. Use the key in the event of the checkpoint."
+            )
         owner, manifest_id = parsed
         manifest = _parse_manifest(key, await self._blobs.get(key))
         if manifest.id_for(owner.attempt) != manifest_id:
             raise BlobCorrupt(
-                f"The manifest {key!r} does not match its id: it was changed after it was stored.", key=key
+                f"The manifest {key!r} does not match its id: it was changed after it was stored."
+                " Use an earlier checkpoint, and check the disk or bucket.",
+                key=key,
             )
         return owner, manifest
 
@@ -315,4 +322,7 @@ def _parse_manifest(key: str, data: bytes) -> Manifest:
     try:
         return decode_manifest(data)
     except (ValueError, KeyError, TypeError, IndexError, AnygpuError) as error:
-        raise BlobCorrupt(f"The manifest {key!r} cannot be read.", key=key) from error
+        raise BlobCorrupt(
+            f"The manifest {key!r} is damaged. Use an earlier checkpoint, and check the disk or bucket.",
+            key=key,
+        ) from error

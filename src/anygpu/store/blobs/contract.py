@@ -17,14 +17,14 @@ class BlobInfo:
 
 
 class Blobs(Protocol):
-    """A blob store. A put that did not finish is never visible."""
+    """A blob store. `get` and `list` never return a blob whose put did not finish."""
 
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo: ...
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return the content of a blob, or `length` bytes of it from `start`.
 
-        The range is cut off at the end of the blob. Raises BlobMissing if the blob does not exist.
+        Fewer bytes are returned if the blob ends earlier. Raises BlobMissing if the blob does not exist.
         """
         ...
 
@@ -42,8 +42,8 @@ class Blobs(Protocol):
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         """Return a URL that allows one operation (`method`) on one blob until the URL expires.
 
-        The key may contain only letters, digits, `_`, `-`, `.`, `~` and `/`. `max_size` limits a PUT if the
-        store supports a limit; the uploaded size is verified later in any case.
+        The key may contain only letters, digits, `_`, `-`, `.`, `~` and `/`. `max_size` limits the bytes of a
+        PUT if the store supports a limit. The server verifies the size after the upload in any case.
         """
         ...
 

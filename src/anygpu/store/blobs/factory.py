@@ -23,9 +23,9 @@ def open_blobs(
 ) -> Blobs:
     """Open `file:///directory`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
 
-    `secret` and `base_url` are for the signed URLs of the local store. `options` are those of the provider
-    (endpoint, region, keys), plus `client` and `retry` for its HTTP client. The provider's environment
-    variables supply missing options.
+    `secret` and `base_url` are used to sign the URLs of a local directory. `options` are the provider's
+    settings (endpoint, region, keys), plus `client` and `retry` for its HTTP client. Options that are not
+    given are read from the provider's environment variables.
     """
     parts = urlsplit(url)
     path = unquote(parts.path)

@@ -1,7 +1,7 @@
 """Keys of blobs: where each kind of blob is stored, and which names are safe.
 
-Organisations share no blobs. Chunks belong to one attempt, so an old attempt that still has upload URLs
-cannot overwrite what a newer attempt publishes.
+Organisations share no blobs. Each attempt has its own folder for chunks, so an old attempt that still has
+upload URLs cannot overwrite the chunks of a newer attempt.
 """
 
 import re
@@ -59,7 +59,7 @@ def plan_key(organisation: str, sha256: str) -> str:
 
 
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
-    """Return the owner and the id of the manifest with this key, or None if the key is not that of a manifest."""
+    """Return the attempt that owns the manifest, and the manifest's id. None if it is not the key of a manifest."""
     match = _MANIFEST.fullmatch(key)
     if not match:
         return None
@@ -80,10 +80,11 @@ def is_upload_key(key: str) -> bool:
 
 
 def require_safe_name(name: str) -> str:
-    """Return the name of an organisation or job if the name is safe as part of a key, else raise UnsafePath."""
+    """Return the name of an organisation or job. Raise UnsafePath if the name is not safe inside a blob key."""
     if not re.fullmatch(_NAME, name):
         raise UnsafePath(
-            f"{name!r} cannot be part of a blob key. Use letters, digits, `_`, `-` and `.` only."
+            f"{name!r} cannot be used in a blob key. Use 1 to 128 letters, digits, `_`, `-` and `.`;"
+            " start and end with a letter, a digit or `_`."
         )
     return name
 
@@ -98,27 +99,28 @@ _SIGNABLE = re.compile(r"[A-Za-z0-9_.~/-]+")
 
 
 def require_safe_key(key: str) -> str:
-    """Return the key if every blob store keeps the key unchanged, else raise UnsafePath."""
+    """Return the key. Raise UnsafePath if some blob store would change or reject the key."""
     reason = _key_fault(key)
     if reason:
-        raise UnsafePath(f"{key!r} is not a valid blob key: {reason}.", key=key)
+        raise UnsafePath(f"{key!r} is not a valid blob key: {reason}. Use another key.", key=key)
     return key
 
 
 def require_signable_key(key: str) -> str:
-    """Return the key if it needs no escaping in a URL, else raise UnsafePath.
+    """Return the key. Raise UnsafePath if the key would need escaping in a URL.
 
     Some providers compute wrong signatures for escaped keys.
     """
     if not _SIGNABLE.fullmatch(require_safe_key(key)):
         raise UnsafePath(
-            f"{key!r} cannot be signed. Use letters, digits, `_`, `-`, `.` and `~` only.", key=key
+            f"No URL can be signed for {key!r}. Use letters, digits, `_`, `-`, `.`, `~` and `/` only.",
+            key=key,
         )
     return key
 
 
 def require_safe_prefix(prefix: str) -> str:
-    """Return the folder to list, without its trailing slash; raise UnsafePath if it is not safe.
+    """Return the prefix of a listing without its trailing slash. Raise UnsafePath if it is not a valid key.
 
     An empty prefix means all blobs.
     """
@@ -135,17 +137,17 @@ def _key_fault(key: str) -> str:
     if "\\" in key:
         return "it contains a backslash"
     if key.split("/", 1)[0] == STAGING:
-        return f"{STAGING} is reserved for unfinished files"
+        return f"the folder {STAGING} is reserved for unfinished files"
     return next((fault for segment in key.split("/") if (fault := _segment_fault(segment))), "")
 
 
 def _segment_fault(segment: str) -> str:
     if not segment:
-        return "it has an empty part"
+        return "it starts or ends with `/`, or contains `//`"
     if segment.endswith("."):  # covers `.` and `..`; Azure removes a trailing dot
-        return "a part ends with a dot"
+        return "a name between slashes ends with a dot"
     if len(segment.encode()) > MAX_SEGMENT_BYTES:
-        return f"a part is longer than {MAX_SEGMENT_BYTES} bytes"
+        return f"a name between slashes is longer than {MAX_SEGMENT_BYTES} bytes"
     if _HIDDEN_BY_LOCAL_STORE.search(segment):
-        return "a part ends with # and a number"
+        return "a name between slashes ends with # and a number"
     return ""

@@ -64,7 +64,7 @@ class AtomicFile:
     def _move(self, root: Path, target: Path) -> None:
         """Rename the file to `target`.
 
-        Retried if a concurrent delete removes the target's directory while that is still empty.
+        If a concurrent delete removes the still empty directory of `target`, try again.
         """
         directory = target.parent
         for left in reversed(range(MOVE_TRIES)):
@@ -85,9 +85,9 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _fsync_directories(directory: Path, *, up_to: Path) -> None:
-    """Sync a directory and its new parents up to `up_to`.
+    """Call fsync on a directory and on each of its parents up to `up_to`.
 
-    Only then is a new file name in the directory durable.
+    Without this call, a power failure can remove a file name that was just added to the directory.
     """
     try:
         descriptor = os.open(directory, os.O_RDONLY)
@@ -104,8 +104,9 @@ def _fsync_directories(directory: Path, *, up_to: Path) -> None:
 class LocalBlobs(ObstoreReader):
     """Blobs as files in a directory.
 
-    A put becomes visible only when it is durable. The server itself signs and serves the URLs. obstore's own
-    local put does not sync to disk, but an acknowledged put must survive a power failure.
+    A blob becomes visible only after its bytes are safely on disk. The server itself signs URLs and answers
+    requests to them. The put of obstore's own local store is not used, because it does not call fsync, so a
+    power failure could lose the blob.
     """
 
     def __init__(

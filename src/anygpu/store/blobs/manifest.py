@@ -1,6 +1,7 @@
 """Manifests: lists of the files and chunks of a checkpoint or artifact.
 
-Agents send them, so every field is validated.
+A file is uploaded in chunks of at most 256 MiB. Manifests come from agents, which are not trusted, so every
+field is validated.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ MAX_PATH_BYTES = 1024
 
 
 def require_safe_path(value: object, place: str = "path") -> str:
-    """Return the path if it is relative and stays inside its directory, else raise UnsafePath."""
+    """Return the path. Raise UnsafePath unless it is relative and stays inside its directory."""
     fault = _path_fault(value)
     if fault:
         text = repr(value)[:200]
@@ -28,7 +29,7 @@ def require_safe_path(value: object, place: str = "path") -> str:
 
 def _path_fault(value: object) -> str:
     if not isinstance(value, str) or not value:
-        return "a file name is needed"
+        return "it must be a text that is not empty"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
         return "it contains control characters or is not valid Unicode"
     if len(value.encode()) > MAX_PATH_BYTES:
@@ -36,7 +37,7 @@ def _path_fault(value: object) -> str:
     if "\\" in value:
         return "it contains a backslash"
     if any(part in ("", ".", "..") for part in value.split("/")):
-        return "it is absolute or has an empty part, `.` or `..`"
+        return "it is absolute, ends with `/`, or contains `//`, `.` or `..`"
     return ""
 
 
@@ -48,7 +49,7 @@ def require_valid_tree(paths: Iterable[str]) -> None:
             raise UnsafePath(f"{path!r} is listed twice.", hint="List each file once.")
         above = next((parent for parent in _parents(path) if parent in seen), None)
         if above is not None:
-            raise UnsafePath(f"{path!r} is inside {above!r}, which is a file.", hint="List each file once.")
+            raise UnsafePath(f"{path!r} is inside {above!r}, which is a file.", hint="Rename one of them.")
         seen.add(path)
 
 
@@ -95,7 +96,7 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def chunks(self) -> dict[str, Chunk]:
-        """Return the distinct chunks by sha256, in the order of the files."""
+        """Return each different chunk once, by its sha256, in the order of the files."""
         return {chunk.sha256: chunk for file in self.files for chunk in file.chunks}
 
     def to_bytes(self) -> bytes:
@@ -116,7 +117,7 @@ class Manifest:
 def _file_to_json(file: ManifestFile) -> dict[str, Any]:
     """Convert a file to JSON types.
 
-    Faster than `asdict`, because a checkpoint may have twenty thousand chunks.
+    `asdict` would be too slow for a checkpoint with twenty thousand chunks.
     """
     chunks = [{"size": chunk.size, "sha256": chunk.sha256} for chunk in file.chunks]
     return {"path": file.path, "size": file.size, "sha256": file.sha256, "chunks": chunks}
@@ -157,9 +158,9 @@ def _validate(manifest: Manifest) -> Manifest:
     sizes: dict[str, int] = {}
     for chunk in (chunk for file in manifest.files for chunk in file.chunks):
         if sizes.setdefault(chunk.sha256, chunk.size) != chunk.size:
-            raise _invalid_field("chunks", chunk.sha256, "the same sha256 occurs with two sizes")
+            raise _invalid_field("chunks", chunk.sha256, "two chunks have this sha256 but different sizes")
     if len(sizes) > MAX_CHUNKS:
-        raise TooLarge(f"The manifest has {len(sizes)} chunks; {MAX_CHUNKS} is the limit.")
+        raise TooLarge(f"The manifest has {len(sizes)} chunks; the limit is {MAX_CHUNKS}. Use larger chunks.")
     return manifest
 
 
@@ -186,10 +187,12 @@ def _parse_file(value: Mapping[str, Any], place: str) -> ManifestFile:
 def _check_file(file: ManifestFile, place: str) -> None:
     held = sum(chunk.size for chunk in file.chunks)
     if held != file.size:
-        raise _invalid_field(f"{place}.size", file.size, f"the chunks of the file have {held} bytes")
+        raise _invalid_field(
+            f"{place}.size", file.size, f"must be {held}, the sum of the sizes of the file's chunks"
+        )
     expected = {0: hashlib.sha256(b"").hexdigest(), 1: file.chunks[0].sha256 if file.chunks else ""}
     if file.sha256 != expected.get(len(file.chunks), file.sha256):
-        raise _invalid_field(f"{place}.sha256", file.sha256, "it does not match the chunks of the file")
+        raise _invalid_field(f"{place}.sha256", file.sha256, "does not match the sha256 of the file's chunks")
 
 
 def _parse_chunks(value: object, place: str) -> Iterator[Chunk]:
@@ -219,7 +222,7 @@ def _require_integer(value: Mapping[str, Any], name: str, place: str, least: int
     if type(number) is not int or number < least:
         raise _invalid_field(where, number, f"must be a whole number of at least {least}")
     if number > max_count:
-        raise TooLarge(f"{where} is {number}; {max_count} is the limit.")
+        raise TooLarge(f"{where} is {number}; it must be at most {max_count}.")
     return number
 
 
@@ -236,7 +239,7 @@ def _require_mapping(value: object, place: str) -> Mapping[str, Any]:
 def _require_list(value: object, place: str, max_count: int) -> Sequence[Any]:
     items: list[Any] = _require_type(value, list, place, "must be a list")
     if len(items) > max_count:
-        raise TooLarge(f"{place} has {len(items)} items; {max_count} is the limit.")
+        raise TooLarge(f"{place} has {len(items)} items; it must have at most {max_count}.")
     return items
 
 

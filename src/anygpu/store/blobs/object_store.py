@@ -42,7 +42,7 @@ async def one_piece(data: bytes) -> AsyncIterator[bytes]:
 async def rechunk(pieces: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
     """Join pieces so that each has at least `size` bytes, except the last.
 
-    Fewer and larger pieces mean fewer and larger writes.
+    This reduces the number of writes.
     """
     held: list[bytes] = []
     held_size = 0
@@ -61,7 +61,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def translate_read_errors(key: str) -> Iterator[None]:
-    """Translate obstore's errors during a read. "Not found" then means that the blob is missing."""
+    """Translate obstore's errors during a read. "Not found" becomes BlobMissing."""
     try:
         yield
     except _vendor_errors() as error:
@@ -74,7 +74,7 @@ def _is_missing(error: Exception) -> bool:
 
 
 def _blob_missing(key: str) -> BlobMissing:
-    hint = "Retention deleted it, or it was never fully uploaded."
+    hint = "Retention deleted it, or its upload never finished. Upload it again, or use another one."
     return BlobMissing(f"There is no blob {key!r}.", hint=hint, key=key)
 
 
@@ -82,7 +82,7 @@ def _blob_missing(key: str) -> BlobMissing:
 def translate_write_errors(key: str) -> Iterator[None]:
     """Translate obstore's errors during a write.
 
-    "Not found" then means that the bucket or directory is missing.
+    "Not found" becomes BackendUnavailable, because during a write the bucket or directory itself is missing.
     """
     try:
         yield
@@ -95,7 +95,7 @@ def translate_store_error(error: Exception, key: str) -> AnygpuError:
         return StorageFull()
     message = str(error).strip().partition("\n")[0]
     return BackendUnavailable(
-        f"The blob store failed at {key!r}: {message}",
+        f"The blob store could not read or write {key!r}: {message}",
         hint="The request is retried. If the error persists, check the storage settings, credentials and network.",
         key=key,
     )

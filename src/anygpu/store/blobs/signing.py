@@ -14,7 +14,7 @@ HINT = "Request a new URL from the server."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlGrant:
-    """The operation that a signed URL allows, and until when."""
+    """What a signed URL allows: one method on one blob, until `expires_at` (unix seconds)."""
 
     method: Method
     key: str
@@ -25,7 +25,7 @@ class UrlGrant:
 def sign_url(
     base_url: str, method: Method, key: str, expires_at: float, secret: bytes, *, max_size: int | None = None
 ) -> str:
-    """Return `{base}/blobs/{key}?method=PUT&expires=…&sig=…`. `expires_at` is in unix seconds.
+    """Return a signed URL: `{base}/blobs/{key}?method=PUT&expires=…&sig=…`. `expires_at` is in unix seconds.
 
     The signature does not cover the host. With an empty `base_url` the URL is relative, and the server that
     returns the URL adds its own address.
@@ -39,7 +39,7 @@ def sign_url(
 
 
 def verify_url(method: str, key: str, query: Mapping[str, str], *, now: float, secret: bytes) -> UrlGrant:
-    """Verify a request for `/blobs/{key}` and return its grant.
+    """Verify the signature of a request for `/blobs/{key}` and return what its URL allows.
 
     Raises Forbidden if the URL is invalid or expired. A URL for GET also allows HEAD.
     """

@@ -22,9 +22,9 @@ DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobSweepResult:
-    """Number of deleted blobs by kind, and their total size.
+    """Number of deleted blobs by kind, and their total size in bytes.
 
-    In a dry run, of the blobs that would be deleted.
+    In a dry run, the blobs that would be deleted are counted.
     """
 
     chunks: int = 0
@@ -58,11 +58,11 @@ async def sweep_blobs(
     dry_run: bool = False,
     older_than_ms: int = DAY_MS,
 ) -> BlobSweepResult:
-    """Delete blobs that are not referenced and older than `older_than_ms`.
+    """Delete blobs that are not referenced and were stored more than `older_than_ms` before `now_ms`.
 
-    `now_ms` is the time by the store's clock. `referenced` holds the keys of manifests, working directories
-    (`Uploads.key`) and plans that kept jobs need. Blobs of kinds that this function does not know are never
-    deleted.
+    `now_ms` is the time by the store's clock. `referenced` contains the keys of manifests, working-directory
+    archives (`Uploads.key`) and plans that jobs still need. Only chunks, manifests, archives, plans and
+    unfinished files are deleted, never other blobs in the same bucket.
     """
     before_ms = now_ms - older_than_ms
     folder = ROOT if organisation is None else organisation_folder(organisation)

@@ -21,7 +21,7 @@ class Hasher(Protocol):
 
 
 async def update_hashes(piece: bytes, *hashes: Hasher) -> None:
-    """Add a piece to each of the hashes, in a thread if the piece is large."""
+    """Update each of the hashes with a piece of data. A large piece is hashed in a thread."""
     if len(piece) <= INLINE_BYTES:
         _update_all(piece, hashes)
     else:
@@ -34,22 +34,25 @@ def _update_all(piece: bytes, hashes: tuple[Hasher, ...]) -> None:
 
 
 async def verify_stream(stream: AsyncIterator[bytes], *, sha256: str, limit: int) -> AsyncIterator[bytes]:
-    """Yield the pieces of a stream unchanged, while checking size and sha256.
+    """Yield the pieces of a stream unchanged, while checking their total size and sha256.
 
-    Raises TooLarge or BlobCorrupt before the end of the stream if they are wrong. `Blobs.put` stores nothing
-    if its stream raises.
+    Raises TooLarge if there are more than `limit` bytes, and BlobCorrupt after the last piece if the sha256
+    is wrong. In both cases `Blobs.put` stores nothing, because its stream has raised an error.
     """
     size, digest = 0, hashlib.sha256()
     async for piece in stream:
         size += len(piece)
         if size > limit:
-            raise TooLarge(f"The upload has more than {limit} bytes.", limit=limit)
+            raise TooLarge(
+                f"The upload has more than {limit} bytes. Exclude large files, or have the limit raised.",
+                limit=limit,
+            )
         await update_hashes(piece, digest)
         yield piece
     if digest.hexdigest() != sha256:
         raise BlobCorrupt(
             f"The {size} bytes received do not have the sha256 {sha256}.",
-            hint="Send them again. They changed during the transfer, or while they were read.",
+            hint="The data changed during the transfer or while it was read. Send it again.",
         )
 
 
@@ -69,7 +72,7 @@ class Uploads:
     async def has(self, organisation: str, sha256: str, *, since_ms: int = 0) -> bool:
         """Return whether the archive is stored and not older than `since_ms`.
 
-        An older archive may be swept before a job uses it.
+        `anygpu gc` may delete an older archive before a job uses it.
         """
         info = await self._blobs.head(self.key(organisation, sha256))
         return info is not None and info.modified_ms >= since_ms
@@ -117,5 +120,7 @@ class Plans:
         except ValueError:
             plan = None
         if not isinstance(plan, dict):
-            raise BlobCorrupt(f"The blob {key!r} is not a plan.")
+            raise BlobCorrupt(
+                f"The blob {key!r} is not a plan: it is damaged. `anygpu plan` computes a new one."
+            )
         return plan

@@ -83,7 +83,7 @@ def find(connection: Connection, job_id: str, number: int) -> AttemptRecord | No
 def lock(connection: Connection, job_id: str, number: int) -> AttemptRecord:
     """Return the row of an attempt, locked until the transaction ends.
 
-    The row is inserted at the first report.
+    If the attempt has no row yet, a new row is inserted.
     """
     sql = _SELECT + for_update(connection)
     row = fetch_one(connection, sql, (job_id, number))
@@ -92,7 +92,9 @@ def lock(connection: Connection, job_id: str, number: int) -> AttemptRecord:
         execute(connection, _INSERT, [getattr(new, name) for name in _NAMES[1:]])
         row = fetch_one(connection, sql, (job_id, number))
     if row is None:
-        raise Conflict(f"Attempt {number} of job {job_id} is being deleted.")
+        raise Conflict(
+            f"Attempt {number} of job {job_id} is being deleted, so its report was not stored. Do not send it again."
+        )
     return AttemptRecord(*row)
 
 

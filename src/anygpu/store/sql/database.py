@@ -27,7 +27,7 @@ _POSTGRES = {"53": StorageFull, "55P03": StoreBusy, "57P": StoreBusy, "08": Stor
 class Database(Protocol):
     """Runs functions (`work`) in transactions.
 
-    `work` may run in another thread, and run again if its transaction has to be retried.
+    `work` may be called in another thread, and is called again if its transaction has to be retried.
     """
 
     async def read(self, work: Work[T]) -> T:

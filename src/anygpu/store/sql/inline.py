@@ -48,9 +48,9 @@ class InlineDatabase:
 
 
 def _new_database() -> sqlite3.Connection:
-    """Return a new database with all tables.
+    """Return a new database with all tables, copied from a template.
 
-    A copy of a template is fast; simulations need thousands of databases.
+    Copying is faster than creating the tables, and simulations need thousands of databases.
     """
     driver = _connect()
     _template().backup(driver)

@@ -1,8 +1,8 @@
 """Find pages of jobs by any combination of filters, with an inverted index: (project, term, job number).
 
-The search reads the jobs of the rarest group of terms, newest first, and checks each job for the other
-groups. Filters that are not terms (id prefixes and times) are first converted to a range of job numbers,
-because ids and times grow with the number.
+`store.search` translates a query into groups of terms. The search reads the jobs that match the group with
+the fewest jobs, newest first, and checks each job against the other groups. Filters by id prefix and time are
+first converted to a range of job numbers, because ids and times grow with the job number.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
@@ -25,7 +25,7 @@ _MAX_NUMBER = 2**62
 
 @dataclass(frozen=True, slots=True)
 class _NumberRange:
-    """Inclusive range of job numbers, and further SQL conditions on rows of `jobs`."""
+    """A range of job numbers (both ends included), and further SQL conditions on rows of `jobs`."""
 
     low: int
     high: int
@@ -101,9 +101,10 @@ def _matching_numbers(
 def _sort_by_frequency(
     connection: Connection, project: int, groups: list[tuple[str, ...]], span: _NumberRange
 ) -> tuple[int, list[tuple[str, ...]]]:
-    """Sort groups of terms by their number of jobs, rarest first.
+    """Sort groups of terms by how many jobs have a term of the group, fewest first.
 
-    Return the number of jobs of the rarest group, and the sorted groups.
+    Return the number of jobs for the first group, and the sorted groups. Jobs are counted only up to a limit,
+    and a single group is not counted.
     """
     if len(groups) == 1:
         return COUNT_LIMITS[0], groups

@@ -38,8 +38,8 @@ _COLUMNS_UNLESS_CACHED = COLUMNS.replace(
 class ViewCache:
     """A cache of decoded views by job.
 
-    A committed position belongs to one event, so a cached view is current if its position is that of the row.
-    Put only committed views here, because a rollback frees the positions of its events.
+    A cached view is current if it has the same position (the newest event it includes) as the job's row. Put
+    only committed views here: after a rollback, other events get the same positions.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ViewCache:
         return view if view is not None and view.position == position else None
 
     def newest(self, job_id: str) -> JobView | None:
-        """Return the newest cached view, or None. The view is current if no other process writes."""
+        """Return the newest cached view, or None. It is up to date only if no other process writes to the job."""
         return self._views.get(job_id)
 
     def put(self, view: JobView) -> None:
@@ -103,9 +103,9 @@ def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
 
 
 def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
-    """Return the views of all jobs that are not terminal, oldest first.
+    """Return the views of all jobs that have not ended, oldest first.
 
-    Views in the cache are not read again.
+    Views that are current in the cache are not read from the database.
     """
     sql = "SELECT id, position, fold_version FROM jobs WHERE live ORDER BY submitted_at_ms, id"
     listed = fetch_all(connection, sql)
@@ -132,7 +132,7 @@ def fold_job(connection: Connection, job_id: str) -> JobView:
 def read_events(
     connection: Connection, where: str, values: Sequence[object], *, limit: int
 ) -> list[Recorded]:
-    """Return events in order. A negative `limit` returns all."""
+    """Return the events that match the SQL condition `where`, in order. A negative `limit` returns all."""
     sql = (
         "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
         f" FROM events e JOIN projects p ON p.id = e.project_id WHERE {where} ORDER BY e.position"
@@ -161,7 +161,7 @@ def find_project(connection: Connection, scope: Scope) -> int | None:
 
 
 def lock_project(connection: Connection, scope: Scope) -> int:
-    """Lock the project's counter row until the transaction ends. The row is inserted at the first event."""
+    """Lock the project's row, which counts its events, until the transaction ends. Return the project's id."""
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?" + for_update(connection)
     names = (scope.organisation, scope.project)
     row = fetch_one(connection, sql, names)
@@ -172,7 +172,7 @@ def lock_project(connection: Connection, scope: Scope) -> int:
         execute(connection, insert_sql, names)
         row = fetch_one(connection, sql, names)
     if row is None:
-        raise Conflict(f"The project {scope.project} is being deleted.")
+        raise Conflict(f"The project {scope.project} is being deleted. Submit the job to another project.")
     return int(row[0])
 
 
@@ -219,7 +219,7 @@ def append(
 
 
 def save(connection: Connection, job: JobRow, view: JobView) -> None:
-    """Write the view of a job, and those of its search terms that have changed."""
+    """Write the view of a job, and update the search terms that have changed."""
     execute(
         connection,
         "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
@@ -237,7 +237,7 @@ def save(connection: Connection, job: JobRow, view: JobView) -> None:
 
 
 def _possible_terms(view: JobView) -> Iterable[str]:
-    """Yield all changeable terms that the job may have had at any time."""
+    """Yield all terms for status, phase and backend that the job may have had at any time."""
     yield from (f"status:{status}" for status in Status)
     yield from (f"phase:{phase}" for phase in Phase)
     yield from (search.make_term("backend", attempt.offer.backend) for attempt in view.attempts)
@@ -273,7 +273,7 @@ def _insert_events(
 ) -> tuple[Recorded, ...]:
     """Insert events at the next positions of the project.
 
-    The counter row of the project is locked, so positions have no gaps and are committed in order.
+    The update locks the project's row, so positions have no gaps and are committed in order.
     """
     row = fetch_one(
         connection, "UPDATE projects SET head = head + ? WHERE id = ? RETURNING head", (len(events), project)

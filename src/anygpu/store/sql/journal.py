@@ -1,4 +1,4 @@
-"""The journal in SQL, with leader leases and slot usage."""
+"""The journal in SQL, with the control lease and the slot-seconds that projects have used."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -24,7 +24,8 @@ class SqlJournal:
     def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
         """Create the journal.
 
-        Set `alone` if no other process writes jobs; cached views are then always current.
+        Set `alone` if no other process writes to the database; cached views are then always current.
+        `on_commit` is called with the new events after each commit.
         """
         self._database = database
         self._is_sole_writer = alone
@@ -111,9 +112,9 @@ class SqlJournal:
         return await self._database.write(lambda connection: _acquire_lease(connection, name, holder, ttl_s))
 
     async def refold_stale(self, *, max_count: int = 500) -> int:
-        """Fold views that another fold version stored again, so that filters find them.
+        """Compute again the views that were stored with another version of the fold, at most `max_count` of them.
 
-        Return their number, at most `max_count`.
+        Until then, filters may not find these jobs. Return the number of views that were updated.
         """
 
         def work(connection: Connection) -> int:
@@ -146,7 +147,8 @@ def _is_within(scope: AnyScope, view: JobView) -> bool:
 def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float) -> Guard | None:
     """Acquire or renew a lease.
 
-    A renewal keeps the epoch, and a new holder gets the next epoch. None while another holder has the lease.
+    A renewal keeps the epoch number of the lease; a new holder gets the next number. Return None while
+    another holder has the lease.
     """
     now = now_ms(connection)
     execute(
@@ -169,9 +171,9 @@ def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float)
 
 
 def _check_guard(connection: Connection, guard: Guard | None) -> None:
-    """Raise LeaseLost unless the guard is current.
+    """Raise LeaseLost if another process has acquired the lease since the guard was issued.
 
-    The lease is locked, so that no other process acquires it before the commit.
+    The row of the lease is locked, so that no other process acquires the lease before the commit.
     """
     if guard is None:
         return
@@ -181,9 +183,9 @@ def _check_guard(connection: Connection, guard: Guard | None) -> None:
 
 
 def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
-    """Add the slot time of released attempts.
+    """Add the slot-seconds of each attempt in an `AttemptReleased` event to the project's usage.
 
-    The same transaction records the release, so each attempt is counted once.
+    The transaction that appends the event adds the usage, so each attempt is counted once.
     """
     for each in recorded:
         used_s = used_slot_s(view, each.event.attempt) if isinstance(each.event, AttemptReleased) else 0.0

@@ -1,4 +1,7 @@
-"""Store and read logs in chunks by offset. Beyond the job's quota, bytes in the middle are dropped."""
+"""Store and read logs in chunks by offset. If a job exceeds its quota, bytes in the middle are dropped.
+
+The first bytes of a job's logs, up to a quarter of the quota, are called the head and are never dropped.
+"""
 
 import zlib
 from collections.abc import Iterator
@@ -57,7 +60,7 @@ def _split_chunks(attempt_id: int, start: int, data: bytes, chunk_bytes: int) ->
 def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, chunk_bytes: int) -> None:
     """Merge adjacent small chunks into large ones.
 
-    Chunks of the head, which is always kept, are not merged with later ones.
+    Chunks of the head, which are never dropped, are not merged with later chunks.
     """
     sql = "SELECT start, size, data FROM log_chunks WHERE attempt_id = ? AND start >= ? ORDER BY start"
     runs: list[tuple[int, bytearray]] = []
@@ -80,7 +83,7 @@ def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, chunk_by
 def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) -> None:
     """Delete at least `excess` bytes of the job's logs, oldest attempt first.
 
-    The head of each log is always kept.
+    The head of each log (its first bytes) is kept.
     """
     sql = "SELECT id, log_head FROM attempts WHERE job_id = ? ORDER BY number"
     for attempt_id, head in fetch_all(connection, sql, (attempt.job_id,)):
@@ -100,7 +103,7 @@ def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) ->
 
 
 def _drop_oldest(connection: Connection, attempt_id: int, head: int, excess: int) -> tuple[int, int]:
-    """Delete the oldest bytes after the head of an attempt's log.
+    """Delete at least `excess` bytes of an attempt's log, if it has so many, from offset `head` on, oldest first.
 
     Return the number of deleted bytes and the offset after them.
     """

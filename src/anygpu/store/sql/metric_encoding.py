@@ -1,7 +1,9 @@
-"""Encode columns of metric points as compact bytes: delta coding, byte planes, then zlib.
+"""Encode columns of metric points as compact bytes.
 
-Steps and ordinals mostly grow by a constant, and the high bytes of times and values rarely change, so both become long
-runs of equal bytes. A point of 32 bytes takes about ten.
+Integers are replaced by differences. In each column, the first bytes of all numbers are stored together, then
+all second bytes, and so on (byte planes). Steps mostly grow by a constant, and the high bytes of times and
+values rarely change, so this gives long runs of equal bytes, which zlib compresses. A point of 32 bytes takes
+about ten.
 """
 
 import sys
@@ -24,7 +26,11 @@ _RAW, _COMPRESSED = 0, 1
 
 @dataclass(slots=True)
 class PointColumns:
-    """Metric points in columns. `keys` are series numbers in a batch, and ordinals in a chunk."""
+    """Metric points in columns.
+
+    In a batch (points as they arrived), `keys` are the numbers of the series. In a chunk (points of one
+    series), `keys` are the numbers of the points in arrival order.
+    """
 
     keys: "array[int]"
     steps: "array[int]"
@@ -84,7 +90,7 @@ def decode_points(data: bytes) -> PointColumns:
 
 
 def sketch(points: PointColumns) -> PointColumns:
-    """Return a downsampled chunk for charts: the first and the last point, and the extremes of each group."""
+    """Return fewer points of a chunk, for charts: the first, the last, and the extremes of each 64 points."""
     count = len(points)
     chosen = {0, count - 1}
     for start in range(0, count, SKETCH_GROUP):
@@ -114,7 +120,7 @@ def _from_byte_planes(planes: bytes, kind: str) -> "array":  # type: ignore[type
 
 
 def _little_endian(column: "array") -> "array":  # type: ignore[type-arg]
-    """Convert a column between the machine's byte order and little-endian, the stored byte order."""
+    """Convert a column between the machine's byte order and little-endian, in which columns are stored."""
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()

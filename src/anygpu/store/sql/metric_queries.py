@@ -71,7 +71,7 @@ def _read_batches(connection: Connection, attempt_id: int, after: int) -> Iterat
 def series_points_after(
     connection: Connection, attempt: AttemptRecord, name: str, after: int, limit: int
 ) -> tuple[list[MetricPoint], int]:
-    """Return points of one metric after the cursor `after`, and the next cursor."""
+    """Return points of one metric after the cursor `after`, in arrival order, and the next cursor."""
     series = _find_series(connection, attempt.id, name)
     points = PointColumns.empty()
     for chunk in _read_chunks(connection, attempt, series, after) if series else ():
@@ -118,7 +118,7 @@ def _find_series(connection: Connection, attempt_id: int, name: str) -> MetricSe
 
 
 def _unsorted_points(connection: Connection, attempt: AttemptRecord, series: MetricSeries) -> PointColumns:
-    """Return the points of a series that are not in chunks yet. Their keys are ordinals."""
+    """Return the points of a series that are not in chunks yet. `keys` are their numbers in arrival order."""
     points, _ = unsorted_points(connection, attempt.id, attempt.sorted_points)
     indices = [index for index, its in enumerate(points.keys) if its == series.series]
     selected = points.take(indices)

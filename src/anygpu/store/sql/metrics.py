@@ -1,6 +1,7 @@
 """Store metrics in batches as they arrive.
 
-Every few thousand points are also sorted into chunks by series.
+A batch has points of many series (metrics), which suits clients that follow a job. After every few thousand
+points, the new points are also stored in chunks, each with points of one series, which suits charts.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
@@ -107,7 +108,8 @@ def _find_or_add_series(
 ) -> dict[str, MetricSeries]:
     """Return the series with these names.
 
-    New series get the next numbers; names beyond the limits are left out.
+    A new series gets the next free number. Names that are too long, and new names beyond the limit of
+    `MAX_NAMES`, are left out.
     """
     fitting = [name for name in names if len(name) <= MAX_NAME_LENGTH]
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name IN ({placeholders(fitting)})"
@@ -141,7 +143,7 @@ def _to_columns(points: Sequence[MetricPoint], series_by_name: dict[str, MetricS
 
 
 def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int) -> tuple[PointColumns, int]:
-    """Return the points that are not in chunks yet, and the number of their rows."""
+    """Return the points that are not in chunks yet, and the number of batches that contain them."""
     sql = "SELECT data FROM metric_batches WHERE attempt_id = ? AND first > ? ORDER BY first"
     rows = fetch_all(connection, sql, (attempt_id, sorted_points))
     points = PointColumns.empty()
@@ -151,7 +153,7 @@ def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int)
 
 
 def sort_points(connection: Connection, attempt: AttemptRecord) -> None:
-    """Sort new points into chunks by series, and merge small batches."""
+    """Store the points that are not in chunks yet in chunks by series. Merge their batches if they are small."""
     points, batches = unsorted_points(connection, attempt.id, attempt.sorted_points)
     if len(points) < batches * SMALL_BATCH_POINTS:
         _merge_batches(connection, attempt, points)
@@ -186,7 +188,7 @@ def _merge_batches(connection: Connection, attempt: AttemptRecord, points: Point
 def _append_to_series(
     connection: Connection, attempt_id: int, series: MetricSeries, points: PointColumns
 ) -> None:
-    """Append points to the newest chunk of the series, or start a new chunk."""
+    """Append points to the newest chunk of the series, or to a new chunk if that one is too large."""
     if (
         0 < series.tail_count <= MAX_TAIL_RATIO * len(points)
         and series.tail_count + len(points) <= CHUNK_POINTS

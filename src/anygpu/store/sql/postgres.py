@@ -85,9 +85,9 @@ def _engine(url: str, connections: int) -> Engine:
 
 
 def _run_with_retries(engine: Engine, work: Work[T]) -> T:
-    """Run `work` in a transaction.
+    """Run `work` in a transaction and return its result.
 
-    Retry with growing random delays if it conflicts with another transaction.
+    If the transaction conflicts with another transaction, try again after a random delay.
     """
     for tries_left in reversed(range(MAX_TRIES)):
         try:
@@ -112,7 +112,7 @@ def _run_once(engine: Engine, work: Work[T]) -> T:
 def _invalidate_if_broken(connection: Connection) -> None:
     """Remove a dead connection from the pool.
 
-    Statements bypass SQLAlchemy, so the pool does not notice by itself.
+    Statements run on the driver directly, so SQLAlchemy's pool does not notice the dead connection by itself.
     """
     if connection.closed or connection.invalidated:
         return

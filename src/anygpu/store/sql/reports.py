@@ -33,7 +33,7 @@ MAX_TELEMETRY_SAMPLES = 2000  # beyond, every second sample is deleted
 
 
 class SqlReports:
-    """A `Reports` store in SQL. Reports are durable when `ingest` returns."""
+    """A `Reports` store in SQL. When `ingest` returns, the reports are safely on disk."""
 
     def __init__(self, database: Database, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
         self._database = database
@@ -125,7 +125,7 @@ class SqlReports:
     async def _read_attempt(
         self, job_id: str, number: int, read: Callable[[Connection, AttemptRecord], T], nothing: T
     ) -> T:
-        """Call `read` with the record of an attempt. If the attempt never reported, return `nothing`."""
+        """Return the result of `read` for the row of an attempt, or `nothing` if the attempt never reported."""
 
         def work(connection: Connection) -> T:
             state = attempts.find(connection, job_id, number)

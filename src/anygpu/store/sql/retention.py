@@ -1,7 +1,7 @@
 """Delete logs, metrics and telemetry of jobs that ended long ago (`anygpu gc`).
 
-The jobs, their events, and the summary of each metric are kept. The lengths of logs and metrics are kept too,
-so that a client that streams such a job ends at the right position.
+The jobs, their events, and the summary of each metric are kept. The number of log bytes and metric points is
+kept too, so that a client that streams such a job knows where the stream ends.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
@@ -35,7 +35,8 @@ class RetentionResult:
 async def prune(database: Database, *, ended_before_ms: int, dry_run: bool = False) -> RetentionResult:
     """Delete the reports of jobs that ended before `ended_before_ms`.
 
-    If the run is interrupted, the next run continues.
+    The reports are deleted in several transactions. If the call is interrupted, the next call deletes the
+    rest.
     """
     removed = await database.read(lambda connection: _count(connection, ended_before_ms))
     if not dry_run:

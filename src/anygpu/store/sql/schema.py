@@ -42,7 +42,7 @@ _SQLITE_HAS_VERSION = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version
 def _create_tables(connection: Connection) -> None:
     """Create the newest tables in an empty database.
 
-    A test checks that the migrations give the same tables.
+    A test checks that the migrations create the same tables.
     """
     from anygpu.store.sql.tables import METADATA
 

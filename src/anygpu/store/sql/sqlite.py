@@ -33,9 +33,9 @@ class _Task:
     error: Exception | None = None
 
     def finish(self) -> None:
-        """Deliver the result in the caller's event loop.
+        """Set the result of the caller's future. Must be called in the caller's event loop.
 
-        `then` is called even if the caller was cancelled.
+        `then` is called with the result first, even if the caller was cancelled.
         """
         if self.error is None and self.then is not None:
             self._notify(self.then)
@@ -49,7 +49,8 @@ class _Task:
     def _notify(self, then: Callable[[Any], None]) -> None:
         """Call `then` with the result.
 
-        An error in `then` is reported and does not affect other tasks of the same commit.
+        An error that `then` raises goes to the event loop's exception handler, so that other tasks of the
+        same commit are not affected.
         """
         try:
             then(self.result)
@@ -117,7 +118,7 @@ class SqliteDatabase:
                 _deliver(tasks)
 
     def _read_loop(self) -> None:
-        """Run waiting reads in batches. All reader threads share one queue."""
+        """Run the queued reads in batches until the database is closed. All reader threads share one queue."""
         with contextlib.ExitStack() as stack:
             connection: Connection | None = None
             while tasks := _take_tasks(self._reads, MAX_READS_PER_TRANSACTION, among=READERS):
@@ -143,10 +144,10 @@ def _start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def _take_tasks(queue: "SimpleQueue[_Task | None]", max_count: int, *, among: int = 1) -> list[_Task]:
-    """Wait for a task, then take more tasks that are already queued.
+    """Wait for a task, then return it and more tasks that are already queued, at most `max_count`.
 
-    `among` threads share the queue, so each takes only its share, at most `max_count` tasks. Empty if the
-    database is closing.
+    If several threads (`among`) read the queue, each takes only an equal part of the queued tasks. The list
+    is empty if the database is being closed.
     """
     first = queue.get()
     if first is None:
@@ -189,7 +190,8 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
     """Commit all tasks in one transaction. A task that fails does not affect the others.
 
-    If the commit itself fails, the tasks are committed one by one: on a full disk some may still succeed.
+    If the common transaction fails, each task is committed alone: on a full disk some tasks may still
+    succeed.
     """
     if len(tasks) > 1 and any(
         _commit_together(connection, tasks, savepoints=savepoints) for savepoints in (False, True)
@@ -200,10 +202,10 @@ def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
 
 
 def _commit_together(connection: Connection, tasks: Sequence[_Task], *, savepoints: bool) -> bool:
-    """Commit all tasks in one transaction. Return False if that was not possible.
+    """Commit all tasks in one transaction. Return False if nothing was committed and the tasks must run again.
 
-    With `savepoints`, a failed task is rolled back alone. Savepoints are rarely needed, because a task that
-    fails has usually written nothing.
+    With `savepoints`, only the writes of a failed task are rolled back. The first try is without savepoints,
+    because a task that fails has usually written nothing.
     """
     driver: Any = connection.connection.driver_connection
     try:
@@ -231,9 +233,9 @@ def _commit_together(connection: Connection, tasks: Sequence[_Task], *, savepoin
 
 
 def _fail_all_if_busy(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
-    """Fail all tasks if another process holds the database, and return whether that is so.
+    """If another process has locked the database, set the error of all tasks and return True.
 
-    Retrying each task would only wait again.
+    Running the tasks one by one would only wait for the same lock again.
     """
     translated = translate_error(error)
     if not isinstance(translated, StoreBusy):
@@ -273,7 +275,7 @@ def _roll_back(driver: sqlite3.Connection) -> None:
 
 
 def _deliver(tasks: Sequence[_Task]) -> None:
-    """Deliver the results of tasks with one wake-up per event loop."""
+    """Send the results to the callers. Each event loop is woken only once for all its tasks."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
         by_loop.setdefault(task.future.get_loop(), []).append(task)
@@ -288,7 +290,7 @@ def _finish_all(tasks: Sequence[_Task]) -> None:
 
 
 def _run_reads(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Run reads in one transaction. The transaction starts after all of the reads were requested."""
+    """Run reads in one transaction, which starts after all reads were requested, so all see current data."""
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN")

@@ -1,6 +1,6 @@
-"""The current tables.
+"""The tables of the current schema version.
 
-`migrations/` upgrades older databases; a test checks that both give the same tables.
+`migrations/` upgrades older databases; a test checks that the migrations create the same tables.
 """
 
 from sqlalchemy import (

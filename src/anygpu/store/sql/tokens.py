@@ -21,7 +21,7 @@ _COLUMNS = "id, organisation, project, person, role, label, created_at_ms, used_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """The scope and role of a token."""
+    """A token without its text: its scope, role, label and times."""
 
     id: str
     scope: Scope
@@ -48,9 +48,9 @@ class Tokens:
         expires_at_ms: int | None = None,
         token: str | None = None,
     ) -> tuple[str, Token]:
-        """Create a token, or store the given one.
+        """Create a token, or store the given `token`.
 
-        Return the text of the token, which is not stored, and its description.
+        Return the text of the token, of which only the hash is stored, and its scope and role.
         """
         text = token or "anygpu_" + secrets.token_urlsafe(32)
         digest = _digest(text)

@@ -22,7 +22,7 @@ _COLUMNS = "name, organisation, kind, options, credentials, credential_names, pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A configured backend with encrypted credentials. Equal profiles share one open backend."""
+    """A configured backend with encrypted credentials. If its profile changes, the backend is opened again."""
 
     name: str
     organisation: str
@@ -89,7 +89,7 @@ class Profiles:
             raise NotFound(f"There is no backend {name!r}.", hint="`anygpu backend ls` lists the backends.")
 
     def credentials(self, profile: Profile) -> dict[str, str]:
-        """Return the decrypted credentials of a profile. Only for the backend itself."""
+        """Return the decrypted credentials of a profile. Pass them only to the backend that uses them."""
         if profile.encrypted is None:
             return {}
         try:
@@ -122,7 +122,7 @@ def _owner_of(profile: Profile) -> tuple[str, ...]:
 def _put(connection: Connection, profile: Profile, *, replace: bool) -> Profile:
     """Insert or replace a profile.
 
-    Every change increases the profile's time, so that other servers notice the change.
+    Every change increases `updated_at_ms`, so that other servers that share the database notice the change.
     """
     current = _select(connection, profile.name, for_update(connection))
     if current is None:

@@ -13,17 +13,18 @@ _ENCRYPTED_COLUMNS = (("secrets", "value"), ("profiles", "credentials"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationResult:
-    """Number of values that are now encrypted with the newest key, and of values that no key can decrypt."""
+    """How many values are now encrypted with the newest key, and how many no key could decrypt."""
 
     reencrypted: int = 0
     failed: int = 0
 
 
 async def rotate_keys(database: Database, vault: Vault, *, new_key: bool) -> RotationResult:
-    """Encrypt all stored values again.
+    """Encrypt all stored secrets and credentials again with the newest key.
 
-    If `new_key` is true, a new key is added first; otherwise the first key in the file is used. Servers that
-    share a database need that key in their files before the rotation.
+    If `new_key` is true, a new key is added to the key file first; otherwise the first key in the file is
+    used. If several servers share the database, add the key to the key file of each server before the
+    rotation.
     """
     if new_key:
         vault.add_key()

@@ -26,8 +26,8 @@ class DecryptionFailed(SecretMissing):
 class Vault:
     """Encrypts and decrypts text.
 
-    The key file has one key per line, the newest first. New values are encrypted with the first key; older keys still
-    decrypt older values. The file is read again when it changes.
+    The key file has one key per line, the newest first. New values are encrypted with the first key; older
+    keys still decrypt older values. The file is read again when it changes.
     """
 
     def __init__(self, key_file: Path) -> None:
@@ -36,11 +36,11 @@ class Vault:
         self._key_file_stamp: FileStamp | None = None
 
     def encrypt(self, owner: Sequence[str], text: str) -> bytes:
-        """Encrypt the text together with its owner. Decryption for another owner or name then fails."""
+        """Encrypt the text together with `owner` (organisation, project, name). Decrypting needs the same owner."""
         return self._cipher().encrypt(json.dumps([*owner, text]).encode())
 
     def decrypt(self, owner: Sequence[str], encrypted: bytes) -> str:
-        """Return the decrypted text. Raises DecryptionFailed if no key fits or the owner differs."""
+        """Return the decrypted text. Raises DecryptionFailed if no key decrypts it or the owner differs."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -92,7 +92,8 @@ def _parse_key(line: bytes, path: Path) -> "Fernet":
         return Fernet(line)
     except ValueError as error:
         raise DecryptionFailed(
-            f"A line of {path} is not a key.", hint="Correct the line, or restore the file from a backup."
+            f"A line of the key file {path} is not a valid key.",
+            hint="Correct the line, or restore the file from a backup.",
         ) from error
 
 
@@ -112,7 +113,7 @@ def _file_stamp(path: Path) -> FileStamp | None:
 def _read_or_create_keys(path: Path, new_key: bytes) -> Sequence[bytes]:
     """Return the keys in the key file, which is created at first use.
 
-    If two processes create the file, both use the key of the first.
+    If two processes create the file at the same time, both use the key of the process that was first.
     """
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes().split()
