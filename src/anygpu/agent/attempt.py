@@ -155,14 +155,19 @@ class AttemptRunner:
         try:
             self._record_process({**process_identity(process.pid), "ends_with": plan.kill_command})
         except CannotStart:
-            self._reporter.write_line("the disk is full; the job runs anyway")
+            self._reporter.write_line(
+                "the agent cannot write to its directory (is the disk full?); the job runs anyway"
+            )
         return process
 
     def _record_process(self, started: dict[str, Any]) -> None:
         try:
             self._attempt_dir.write_json("process.json", started)
         except OSError as error:
-            raise CannotStart(f"cannot write to {self._attempt_dir.path}: {error}") from error
+            raise CannotStart(
+                f"the agent cannot write to {self._attempt_dir.path}: {error}. "
+                "Check the free disk space and the permissions on the machine."
+            ) from error
 
     def _fail(self, process: JobProcess, error: Exception) -> int:
         """Handle an unexpected error in the agent: kill the job and report the outcome `agent_lost`."""
@@ -197,7 +202,9 @@ class AttemptRunner:
             with open(os.path.join(self._attempt_dir.channel_dir, "stop"), "w", encoding="utf-8") as file:
                 file.write(reason)
         except OSError as error:
-            self._reporter.write_line(f"cannot make should_stop() return True: {error}")
+            self._reporter.write_line(
+                f"the script cannot see the stop request (anygpu.should_stop()): {error}"
+            )
 
     def _on_notice(self, notice: PreemptionNotice) -> None:
         """Pass a preemption notice to the main loop. Called in the thread that polls for notices."""

@@ -90,7 +90,8 @@ def test_an_image_that_cannot_be_pulled_fails_with_the_runtimes_output(play: Pla
     assert agent.run(**with_docker(tmp_path)) == 0
     assert agent.server.end is not None
     assert agent.server.end["message"] == (
-        "image: no/such could not be pulled (code 1); its output ends with:\nError: manifest for no/such not found"
+        "image: no/such could not be pulled (exit code 1). Check its name, and that the machine may read from "
+        "its registry. The output ends with:\nError: manifest for no/such not found"
     )
 
 

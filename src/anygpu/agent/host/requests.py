@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
         if f"--{name}" in options:
             request[name] = int(options[f"--{name}"])
     if request["do"] in ("start", "watch", "kill") and not request["target"]:
-        sys.stderr.write(f"anygpu-agent: {argv[0]} needs a directory or a name\n")
+        sys.stderr.write(f"anygpu-agent: {argv[0]} needs the directory or the name of an attempt\n")
         return exit_codes.USAGE
     handle_request(home, os.path.abspath(sys.argv[0]), request, _print_json)
     return 0

@@ -89,7 +89,7 @@ class Pair:
 
     @property
     def is_surely_metric(self) -> bool:
-        """Whether the name is certainly a metric: `val_loss` is one, but `loss_weight` is a setting."""
+        """Whether the name is certainly a metric: true for `val_loss`, false for the setting `loss_weight`."""
         words = [word for word in _LETTERS.findall(self.name.lower()) if len(word) > 1] or [""]
         return not self.is_whole_number and any(
             word in _METRIC_WORDS for word in (words[-1], self.name.lower().rpartition("_")[2])

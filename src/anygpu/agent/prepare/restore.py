@@ -98,7 +98,7 @@ def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
     itself. `paths` starts with the newest file.
     """
     if not paths:
-        raise CorruptDownload("it has no files")
+        raise CorruptDownload("the checkpoint has no files")
     for path in paths:
         if os.path.basename(path) == DIRECTORY_MARK:
             return os.path.join(root, os.path.dirname(path))

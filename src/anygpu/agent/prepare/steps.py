@@ -112,7 +112,9 @@ class Preparation:
         work_dir = self._attempt_dir.work_dir
         cwd = os.path.normpath(os.path.join(work_dir, self._job.subdir))
         if os.path.commonpath([cwd, work_dir]) != work_dir:
-            raise CannotStart(f"subdir {self._job.subdir!r} is outside of the working directory")
+            raise CannotStart(
+                f"subdir {self._job.subdir!r} is outside of the working directory. Use a relative path without `..`."
+            )
         for directory in (cwd, self._attempt_dir.channel_dir, *job_directories(cwd)):
             os.makedirs(directory, exist_ok=True)
         return cwd
@@ -148,7 +150,7 @@ class Preparation:
 
         problem, warning = torch_check.check_torch(python, torch_check.command_output(env))
         if problem:
-            raise CannotStart(f"torch does not fit: {problem}")
+            raise CannotStart(f"torch cannot use the GPU of this machine: {problem}")
         if warning:
             self._reporter.write_line(warning)
 
@@ -194,8 +196,8 @@ class Preparation:
             result = self._commands.run(containers.pull_command(runtime, image), cwd, env)
             if result.exit_code != 0:
                 raise CannotStart(
-                    f"image: {image} could not be pulled (code {result.exit_code}); "
-                    f"its output ends with:\n{result.tail}"
+                    f"image: {image} could not be pulled (exit code {result.exit_code}). Check its name, and that the "
+                    f"machine may read from its registry. The output ends with:\n{result.tail}"
                 )
         name = self._assignment.name
         argv = containers.run_command(

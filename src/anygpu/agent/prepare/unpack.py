@@ -76,7 +76,9 @@ class _GzipStream:
         while size:
             block = self.read(min(size, READ_BYTES))
             if not block:
-                raise UnsafeArchive("the archive ends in the middle of a file")
+                raise UnsafeArchive(
+                    "the archive is damaged: it ends in the middle of a file. Submit the job again."
+                )
             size -= len(block)
             yield block
 
@@ -111,7 +113,7 @@ def _entries(stream: _GzipStream) -> Iterator[TarEntry]:
 
 def _parse(header: bytes) -> TarEntry:
     if sum(header[:148]) + 8 * 32 + sum(header[156:]) != _number(header[148:156]):
-        raise UnsafeArchive("the archive has a damaged header")
+        raise UnsafeArchive("the archive is damaged (wrong checksum in a header). Submit the job again.")
     name = _text(header[:100])
     if header[257:263] == b"ustar\0" and header[345] != 0:
         name = f"{_text(header[345:500])}/{name}"
@@ -122,7 +124,7 @@ def _parse(header: bytes) -> TarEntry:
 def _read_extended_header(entry: TarEntry, stream: _GzipStream, overrides: dict[str, str]) -> None:
     """Read a header with a long name or a large size, and store it in `overrides` for the next entry."""
     if entry.size > MAX_HEADER_BYTES:
-        raise UnsafeArchive("the archive has a header larger than 1 MiB")
+        raise UnsafeArchive("the archive has a header larger than 1 MiB. Submit the job again.")
     data = b"".join(stream.blocks(entry.size))
     stream.skip_padding(entry.size)
     if entry.kind in b"LK":
@@ -150,7 +152,9 @@ def _number(field: bytes) -> int:
     try:
         return int(digits, 8) if digits else 0
     except ValueError as error:
-        raise UnsafeArchive("the archive has a damaged header") from error
+        raise UnsafeArchive(
+            "the archive is damaged (invalid number in a header). Submit the job again."
+        ) from error
 
 
 def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
@@ -167,7 +171,7 @@ def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
         _make_way(path)
         os.link(_target_path(entry.link, target), path, follow_symlinks=False)
     else:
-        raise UnsafeArchive(f"{entry.name!r} is a device or another special file")
+        raise UnsafeArchive(f"{entry.name!r} is a device or another special file. Exclude it.")
 
 
 def _target_path(name: str, target: str) -> str:

@@ -123,7 +123,7 @@ def _enlarge_pipe(pipe: int) -> None:
 
 def _describe_error(argv: Sequence[str], cwd: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and not os.path.isdir(cwd):
-        return f"the working directory {cwd} does not exist"
+        return f"the working directory {cwd} does not exist. Check that no setup command removes it."
     if isinstance(error, FileNotFoundError):
         return f"{argv[0]!r} was not found. Give its path, or install it on the machine that runs the job."
     if isinstance(error, PermissionError):
