@@ -70,8 +70,8 @@ def get_trainer(
 
     `resume`: continue from the last checkpoint in the output directory.
     `track`: experiment trackers to use, such as `{"mlflow": True, "wandb": "my-project"}`.
-    None uses the trackers of the job.
-    `settings`: the fields of TrainingConfig, and the framework's own options under the framework's names.
+    None: the trackers that the job spec names under `track`; outside a job, none.
+    `settings`: the fields of TrainingConfig, and options of the framework under the names the framework uses.
     """
     kind = find(framework)
     output = Path(output_dir)

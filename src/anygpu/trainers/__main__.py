@@ -1,4 +1,4 @@
-"""Command line of the trainers, used by the job's agent and by hand.
+"""Command line of the trainers. The agent runs it inside a job; people can run it by hand.
 
 Example: `python -m anygpu.trainers yolo '{"epochs": 3}'`
 """
@@ -42,12 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m anygpu.trainers", description="Train a model.")
-    parser.add_argument("trainer", help="yolo, tabular, ... or ./file.py:Class")
-    parser.add_argument("config", nargs="?", default="{}", help="settings, as JSON")
+    parser.add_argument("trainer", help="name of a trainer (yolo, tabular, ...), or ./file.py:Class")
+    parser.add_argument("config", nargs="?", default="{}", help="settings of the training, as a JSON object")
     parser.add_argument("--dataset", default=os.environ.get("ANYGPU_DATASET", ""))
     parser.add_argument("--output", default=os.environ.get("ANYGPU_OUTPUT_DIR", "outputs"))
-    parser.add_argument("--resume", action="store_true", help="go on from the output's last checkpoint")
-    parser.add_argument("--json", action="store_true", help="print progress as lines of JSON")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint in --output")
+    parser.add_argument(
+        "--json", action="store_true", help="print progress on standard output, one JSON object per line"
+    )
     return parser
 
 
@@ -64,9 +66,13 @@ def _config(text: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise TrainerError(f"the settings are not JSON: {error}") from None
+        raise TrainerError(
+            f"the settings are not valid JSON: {error}; write them as '{{\"epochs\": 3}}'"
+        ) from None
     if not isinstance(config, dict):
-        raise TrainerError(f"the settings have to be a JSON object, not {text[:50]}")
+        raise TrainerError(
+            f"the settings have to be a JSON object such as '{{\"epochs\": 3}}', not {text[:50]}"
+        )
     return config
 
 

@@ -1,4 +1,4 @@
-"""The configuration that all trainers share: common settings, plus options of one framework."""
+"""Check the settings of a training: settings that all trainers share, and options of one framework."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALIASES = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Settings of a training. None means the trainer's default."""
+    """Settings of a training. For a setting that is None or empty, the trainer uses its own default."""
 
     model: str = ""  # a model of the framework, such as yolo11n, resnet18 or random-forest
     weights: str = ""  # initial weights: a file or a name known to the framework; empty: from scratch
@@ -65,7 +65,10 @@ UNIVERSAL = {each.name for each in fields(TrainingConfig)} - {"options"}
 
 @dataclass(frozen=True, kw_only=True)
 class Accepts:
-    """The settings one trainer accepts. An empty list of names means that any name is accepted."""
+    """The settings and values that one trainer accepts.
+
+    If `tasks`, `optimizers`, `schedulers` or `exports` is empty, the trainer accepts any value for it.
+    """
 
     tasks: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
@@ -73,12 +76,13 @@ class Accepts:
     optimizers: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
-    ignores: frozenset[str] = frozenset()  # common settings that do not apply to this trainer: rejected
+    # Common settings that this trainer rejects because it has no use for them.
+    ignores: frozenset[str] = frozenset()
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_config(trainer: str, accepts: Accepts, given: Mapping[str, Any]) -> TrainingConfig:
-    """Build the configuration from the given settings; raise BadConfig with all problems at once."""
+    """Build the configuration of a training from `given`; raise one BadConfig that lists every problem."""
     trouble: list[str] = []
     settings, options = _split_settings(trainer, accepts, given, trouble)
     merged = {**accepts.defaults, **settings}
@@ -116,7 +120,7 @@ def _flatten(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
     nested = given.get("options") or {}
     if isinstance(nested, Mapping):
         return nested
-    trouble.append(f"options: {nested!r} is not a mapping of names to values")
+    trouble.append(f"options: {nested!r} is not a mapping; write names and values, such as {{momentum: 0.9}}")
     return {}
 
 
@@ -197,12 +201,12 @@ KINDS: Mapping[str, tuple[Any, Any, str]] = {
     "epochs": (_whole, lambda n: 1 <= n <= 1_000_000, "a whole number from 1 to 1,000,000"),
     "batch_size": (_whole, lambda n: 1 <= n <= 1_000_000, "a whole number from 1 to 1,000,000"),
     "image_size": (_whole, lambda n: 8 <= n <= 16_384, "a whole number of pixels from 8 to 16,384"),
-    "learning_rate": (_number, lambda x: 0 < x < 1_000, "a number above 0"),
+    "learning_rate": (_number, lambda x: 0 < x < 1_000, "a number above 0 and below 1,000"),
     "seed": (_whole, lambda n: 0 <= n < 2**32, "a whole number from 0 to 4,294,967,295"),
     "amp": (_flag, _always, "true or false"),
     "workers": (_whole, lambda n: 0 <= n <= 1_000, "a whole number from 0 to 1,000"),
-    "patience": (_whole, lambda n: n >= 0, "a whole number of epochs"),
-    "export": (_names, _always, "a list of formats"),
+    "patience": (_whole, lambda n: n >= 0, "a whole number of epochs, 0 or more"),
+    "export": (_names, _always, "a list of export formats, such as [onnx]"),
     "val_fraction": (_number, lambda x: 0 < x < 1, "a number between 0 and 1"),
-    "checkpoint_every_s": (_number, lambda x: x >= 0, "a number of seconds"),
+    "checkpoint_every_s": (_number, lambda x: x >= 0, "a number of seconds, 0 or more"),
 }

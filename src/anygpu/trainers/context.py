@@ -1,4 +1,4 @@
-"""Contexts: where a trainer reports metrics, keeps checkpoints, and learns that it should stop."""
+"""Contexts connect a trainer to a job or a notebook: metrics, checkpoints, result files, stop requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOGGED = 6  # metrics per log line; all metrics are reported to the job
 
 @dataclass(frozen=True)
 class At:
-    """Position in a training: completed steps and epochs, and their totals. None means unknown."""
+    """Position in a training: completed steps and epochs, and the planned totals. None means unknown."""
 
     step: int
     steps: int | None = None
@@ -34,11 +34,14 @@ class Context(Protocol):
         ...
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
-        """Store the complete checkpoint directory `path`. The caller may overwrite it afterwards."""
+        """Store the checkpoint in directory `path`, which must be complete.
+
+        The caller may overwrite the directory afterwards. `wait`: return only after the checkpoint is stored.
+        """
         ...
 
     def restore(self) -> Path | None:
-        """Return the checkpoint to resume from, or None to start from the beginning."""
+        """Return the directory of the checkpoint to resume from, or None to start from the beginning."""
         ...
 
     def should_stop(self) -> bool: ...
@@ -52,7 +55,7 @@ class Context(Protocol):
         ...
 
     def artifact(self, path: Path) -> None:
-        """Publish a result file."""
+        """Publish `path` as a result file of the training."""
         ...
 
 
@@ -70,7 +73,7 @@ class CheckpointExtender(Protocol):
     """A context that stores its own files in each checkpoint."""
 
     def add_to(self, draft: Path) -> None:
-        """Write files into `draft`, the directory of a checkpoint that is about to be completed."""
+        """Write files into `draft`, the directory of a checkpoint that is still being written."""
         ...
 
 
@@ -95,7 +98,7 @@ class JobContext:
         return job.should_stop()
 
     def workplace(self, output_dir: Path) -> Path:
-        """Return a directory outside the outputs, because all outputs are published."""
+        """Return a directory outside `output_dir`, because every file in `output_dir` becomes a job result."""
         kept = os.environ.get("ANYGPU_CHECKPOINT_DIR")
         return Path(kept).parent / "training" if kept else output_dir
 
@@ -103,14 +106,14 @@ class JobContext:
         job.best(path)
 
     def artifact(self, path: Path) -> None:
-        """Publish `path`, unless it is in the output directory, which is published anyway."""
+        """Publish `path`, unless it is in the job's output directory: the agent publishes that directory."""
         outputs = Path(os.environ.get("ANYGPU_OUTPUT_DIR") or os.devnull)
         if outputs.resolve() not in path.resolve().parents:
             job.artifact(path)
 
 
 class LocalContext:
-    """Context of a notebook or script: all files stay in the output directory."""
+    """Context of a notebook or script outside a job: all files stay in the output directory."""
 
     def __init__(self, output_dir: Path, *, resume: bool = False, bar: bool | None = None) -> None:
         """Create a context for `output_dir`.
@@ -165,7 +168,7 @@ def current_context(output_dir: Path, *, resume: bool = False) -> Context:
 
 
 def _epoch(metrics: Mapping[str, float], at: At) -> str:
-    """Return a log line that summarises an epoch."""
+    """Return the log line that shows the metrics of a completed epoch."""
     numbers = "  ".join(f"{name} {value:.4g}" for name, value in list(metrics.items())[:LOGGED])
     return f"after {at.epoch} of {at.epochs or '?'} epochs  {numbers}\n"
 

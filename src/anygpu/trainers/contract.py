@@ -1,4 +1,4 @@
-"""The trainer contract and the loop that runs it: restore, epochs, checkpoints, best weights, exports.
+"""Base classes of trainers, with the training loop: restore, epochs, checkpoints, best weights, exports.
 
 A killed training continues from its last checkpoint. The loop stores its own position (`Progress`) next to
 the state that the trainer saves, and `train_epoch` continues at `progress.step_in_epoch`.
@@ -25,14 +25,14 @@ from anygpu.trainers.result import Export, Timing, TrainingResult
 
 SHARE = 0.01  # largest fraction of the training time to spend on saving
 SOONEST_S = 5.0  # shortest time between two checkpoints
-# When best weights alone use up the share, checkpoints are still written, at a third of the usual rate.
+# If saving best weights alone takes more than SHARE, checkpoints are still written, a third as often as usual.
 OVERDUE_FACTOR = 3.0
 
 
 class CheckpointTimer:
     """Decides when the next checkpoint is due, from the time spent on training and on saving.
 
-    Best weights and checkpoints share one time budget.
+    Without `every_s`, saving may take 1 % of the training time. Best weights and checkpoints count together.
     """
 
     def __init__(self, every_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,9 +53,10 @@ class CheckpointTimer:
 
     @contextlib.contextmanager
     def standstill(self, *, to_resume: bool = True) -> Iterator[None]:
-        """Measure the time training pauses for saving.
+        """Context manager that measures how long training pauses while files are saved.
 
-        `to_resume`: a checkpoint is saved. Best weights alone (False) do not delay the next checkpoint.
+        `to_resume`: True if the files are a checkpoint; the wait for the next checkpoint then starts again.
+        False if only the best weights are saved.
         """
         began = self._clock()
         yield
@@ -65,7 +66,7 @@ class CheckpointTimer:
             self._cost_s, self._saved_at = ended - began, ended
 
     def spent(self) -> tuple[float, float]:
-        """Return the total seconds of training, and how many of them it paused for saving."""
+        """Return the seconds of training in all attempts, and how many of them training paused for saving."""
         return self._earlier_s + self._clock() - self._began, self._earlier_stood_s + self._stood_s
 
     def continue_from(self, progress: Progress) -> None:
@@ -80,8 +81,8 @@ WeightsWriter = Callable[[Path, str], Path]  # (directory, file stem) -> the wri
 class PlannerHints:
     """Facts about a trainer that the planner uses before a machine is rented.
 
-    The planner reads the hints of built-in trainers only, because it must not run other people's code. The
-    defaults here are its assumptions about all other trainers.
+    The planner reads the hints of built-in trainers only, because it must not run a user's code. For every
+    other trainer it assumes the default values below.
     """
 
     framework: str = ""  # name that `anygpu plan` shows; empty: the name of the trainer
@@ -89,11 +90,12 @@ class PlannerHints:
     default_model: str = ""  # model whose size is assumed if the job names none
     # Number of parameters of models that the planner's table of published models does not have.
     parameters: Mapping[str, int] = field(default_factory=dict)
-    requirements: tuple[str, ...] = ()  # packages it installs whose builds must support the GPU
+    # Packages that the trainer installs and whose builds must support the GPU.
+    requirements: tuple[str, ...] = ()
 
 
 class AnyTrainer(ABC):
-    """Base class of trainers with their own training loop: `fit` calls `step_done` and `epoch_done`."""
+    """Base class of trainers whose framework has its own loop: `fit` calls `step_done` and `epoch_done`."""
 
     name: ClassVar[str]
     extra: ClassVar[str] = ""  # extra to install: pip install 'anygpu[<extra>]'
@@ -111,7 +113,7 @@ class AnyTrainer(ABC):
         self.output_dir = output_dir
         self.context = context
         self.progress = Progress()
-        self.data_hash = ""  # set by `prepare_dataset`, shown in the model card
+        self.data_hash = ""  # hash of the dataset; set by `prepare_dataset`, shown in the model card
         self._timer = CheckpointTimer(config.checkpoint_every_s)
         self._best: Path | None = None
         self._best_unreported = False
@@ -129,12 +131,12 @@ class AnyTrainer(ABC):
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
-        """Check settings that depend on each other; raise BadConfig with all problems."""
+        """Check settings that depend on each other; raise one BadConfig that lists every problem."""
         return
 
     @classmethod
     def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
-        """Return the anygpu extras these settings need."""
+        """Return the extras (`pip install 'anygpu[<extra>]'`) that a training with this config needs."""
         return (cls.extra,) if cls.extra else ()
 
     @classmethod
@@ -172,24 +174,24 @@ class AnyTrainer(ABC):
         """
 
     def hold_weights(self) -> WeightsWriter | None:
-        """Copy the weights in memory and return a function that writes them later.
+        """Copy the current weights in memory and return a function that writes this copy to a file later.
 
-        Return None to write them at once with `save_weights`.
+        If it returns None, as here, the caller writes the weights to a file at once with `save_weights`.
         """
         return None
 
     @abstractmethod
     def load_weights(self, path: Path) -> None:
-        """Load weights written by `save_weights`, to export the best model instead of the last one."""
+        """Load weights that `save_weights` wrote. Called before the exports, with the weights of the best epoch."""
 
     @abstractmethod
     def export_model(self, format: str, directory: Path) -> Export:
-        """Export the model and compare it with the trained one; raise BadExport if they differ."""
+        """Export the model to a file in `directory`; raise BadExport if its outputs differ from the model's."""
 
     # -- training loop -------------------------------------------------------------------------------------
 
     def train(self) -> TrainingResult:
-        """Train from the last checkpoint, or from the beginning, and export the model."""
+        """Train from the last checkpoint, or from the beginning, then export the model and write the model card."""
         status = "failed"
         try:
             result = self._run()
@@ -243,7 +245,7 @@ class AnyTrainer(ABC):
         return patience > 0 and self.progress.epoch - self.progress.best_epoch >= patience
 
     def checkpoint(self, *, wait: bool = False) -> None:
-        """Save a checkpoint now. It replaces the last one only after it is complete."""
+        """Save a checkpoint now. The previous checkpoint is removed only after the new one is complete."""
         with self._timer.standstill():
             place = self._checkpoints()
             draft = place / "draft"
@@ -292,7 +294,7 @@ class AnyTrainer(ABC):
                 self._best, self._best_unreported = self.save_weights(self.output_dir, "best"), True
 
     def _write_held_weights(self) -> None:
-        """Write the held best weights to disk, so that the checkpoint can include them."""
+        """Write the best weights to disk if `hold_weights` kept them in memory. The checkpoint includes them."""
         if self._held_weights is not None:
             self._best, self._best_unreported = self._held_weights(self.output_dir, "best"), True
             self._held_weights = None
@@ -353,13 +355,14 @@ class AnyTrainer(ABC):
 
 
 class Trainer(AnyTrainer):
-    """Base class of trainers that train one epoch at a time; this class provides the loop."""
+    """Base class of trainers that train one epoch per call of `train_epoch`; this class provides the loop."""
 
     @abstractmethod
     def train_epoch(self, epoch: int) -> Mapping[str, float]:
         """Train from `progress.step_in_epoch` to the end of `epoch` (0-based).
 
-        Call `step_done` after each step. Keep running sums in `progress.totals`: checkpoints include it.
+        Return the training metrics of the epoch. Call `step_done` after each step. Keep running sums, such as
+        the sum of the losses, in `progress.totals`, which every checkpoint includes.
         """
 
     @abstractmethod
@@ -381,7 +384,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _replace(draft: Path, last: Path, previous: Path) -> None:
-    """Replace `last` with `draft`. At any moment, `last` or `previous` is complete."""
+    """Rename `draft` to `last`. At any moment, `last` or `previous` is a complete checkpoint."""
     if last.exists():  # if not, a kill came between the two renames, and only `previous` is left
         shutil.rmtree(previous, ignore_errors=True)
         last.rename(previous)

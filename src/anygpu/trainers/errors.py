@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class TrainerError(Exception):
-    """Base class: training cannot continue, and the message says what to change."""
+    """Base class of errors that end a training. The message says what the user has to change."""
 
 
 class BadConfig(TrainerError):
@@ -17,18 +17,18 @@ class BadConfig(TrainerError):
 
 
 class MissingExtra(TrainerError):
-    """The framework is not installed."""
+    """A module that the trainer needs is not installed in this Python interpreter."""
 
     def __init__(self, trainer: str, module: str, extra: str) -> None:
         super().__init__(
-            f"trainer {trainer!r} needs {module}, which is not installed in {sys.executable}: "
+            f"trainer {trainer!r} needs {module}, which is not installed for {sys.executable}: run "
             f"pip install 'anygpu[{extra}]' there, or name an interpreter that has it (--python, `python` in the job)"
         )
         self.extra = extra
 
 
 class NoSuchTrainer(TrainerError):
-    """The requested trainer does not exist."""
+    """No trainer has the requested name, or the named object is not a trainer."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class BadDataset(TrainerError):
         self.findings = tuple(findings)
         shown = [str(finding) for finding in self.findings[: self.SHOWN]]
         if len(self.findings) > self.SHOWN:
-            shown.append(f"and {len(self.findings) - self.SHOWN:,} more")
+            shown.append(f"and {len(self.findings) - self.SHOWN:,} more problems")
         super().__init__("\n".join(shown))
 
 
@@ -62,4 +62,4 @@ class BadExport(TrainerError):
 
 
 class Stopped(Exception):
-    """Training was asked to stop and has saved a checkpoint. Raised by `step_done` inside `train_epoch`."""
+    """Ends the training loop after a stop request; a checkpoint is saved. Raised by `step_done`, `epoch_done`."""

@@ -26,13 +26,16 @@ def compare_with_model(
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     outputs = session.run(None, dict(inputs))
     if len(outputs) < len(expected):
-        raise BadExport(f"{path.name} has {len(outputs)} outputs; the model has {len(expected)}")
+        raise BadExport(
+            f"{path.name}: the exported model has {len(outputs)} outputs; the trained model has {len(expected)}"
+        )
     difference = max(
         _difference(numpy, got, wanted, path) for got, wanted in zip(outputs, expected, strict=False)
     )
     if not difference <= tolerance:
         raise BadExport(
-            f"{path.name}: an output differs from the model's by {difference:.3g}; {tolerance:.3g} is allowed"
+            f"{path.name}: an output differs from the trained model's by {difference:.3g}; at most {tolerance:.3g}"
+            " is allowed. Set `export` to another format"
         )
     return Export(
         format="onnx",
@@ -47,7 +50,9 @@ def compare_with_model(
 def _difference(numpy: Any, got: Any, wanted: Any, path: Path) -> float:
     left, right = numpy.asarray(got), numpy.asarray(wanted)
     if left.shape != right.shape:
-        raise BadExport(f"{path.name}: an output has the shape {left.shape}; the model's has {right.shape}")
+        raise BadExport(
+            f"{path.name}: an output has the shape {left.shape}; the trained model's has {right.shape}"
+        )
     if left.dtype.kind not in "fiub":
         return 0.0 if (left == right).all() else float("inf")
     return float(numpy.max(numpy.abs(left.astype("f8") - right.astype("f8")), initial=0.0))

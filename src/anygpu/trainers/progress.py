@@ -1,4 +1,4 @@
-"""Progress of a training, stored with every checkpoint."""
+"""Counters and metrics of a training, stored with every checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 class Progress:
     """Counters and metrics of a training. `epoch` and `step` count completed epochs and steps.
 
-    Stored as JSON, which keeps floats exactly.
+    Stored as JSON. Python writes floats to JSON without rounding, so a resumed training has the same numbers.
     """
 
     epoch: int = 0
@@ -27,7 +27,7 @@ class Progress:
     checkpoint_s: float = 0.0
 
     def saw(self, samples: Iterable[int | str]) -> None:
-        """Add the ids of the samples of one step to the hash. Call it once per step."""
+        """Add the ids of the samples of one step to `samples_sha256`. Call it once per step."""
         text = f"{self.samples_sha256} {' '.join(map(str, samples))}"
         self.samples_sha256 = hashlib.sha256(text.encode()).hexdigest()
 
@@ -43,7 +43,10 @@ class Progress:
         return dict(self.history[self.best_epoch - 1]) if self.best_epoch else {}
 
     def _is_best(self, goal: tuple[str, str]) -> bool:
-        """Return whether the newest epoch is the best. The first always is; NaN is worse than any number."""
+        """Return whether the last epoch is the best so far by `goal`, a metric and "min" or "max".
+
+        The first epoch always is. NaN is worse than any number.
+        """
         name, direction = goal
         if not self.best_epoch:
             return True

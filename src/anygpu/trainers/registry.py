@@ -1,4 +1,4 @@
-"""Find trainers by name: built-in ones, those of installed packages, and classes in a user's file."""
+"""Find trainers by name: built-in trainers, trainers of installed packages, and classes in a user's file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find(name: str) -> type[AnyTrainer]:
 
 
 def load(name: str) -> object:
-    """Load the trainer or model plugin with this name."""
+    """Import the trainer or model plugin with this name, as `find` describes, and return its class."""
     if ".py" in name:
         return _from_file(name)
     trainer, model = parse_name(name)
@@ -85,9 +85,9 @@ def is_built_in(name: str) -> bool:
 
 
 def steps_grow(name: str, settings: Mapping[str, Any]) -> bool:
-    """Return whether the steps of this training take longer as it proceeds.
+    """Return whether the later steps of a training with these settings take longer than the first ones.
 
-    False for trainers that are not built in: their code must not run here.
+    False for trainers that are not built in: the server must not run their code.
     """
     if not is_built_in(name):
         return False
@@ -99,7 +99,7 @@ def steps_grow(name: str, settings: Mapping[str, Any]) -> bool:
 
 
 def defaults(name: str) -> Mapping[str, Any]:
-    """Return the default settings of a built-in trainer that differ from the common ones."""
+    """Return the settings for which a built-in trainer has other defaults than TrainingConfig."""
     if not is_built_in(name):
         return {}
     try:
@@ -111,7 +111,7 @@ def defaults(name: str) -> Mapping[str, Any]:
 def planner_hints(name: str) -> PlannerHints:
     """Return the planner hints of a built-in trainer.
 
-    The default hints for trainers that are not built in: their code must not run here.
+    For trainers that are not built in, return the default hints: the server must not run their code.
     """
     if not is_built_in(name):
         return PlannerHints()
@@ -123,7 +123,7 @@ def planner_hints(name: str) -> PlannerHints:
 
 @functools.cache
 def declared_model_sizes() -> Mapping[str, int]:
-    """Return the number of parameters of each model that a built-in trainer declares."""
+    """Return the number of parameters of each model that a built-in trainer lists in its planner hints."""
     return {model: size for name in BUILT_IN for model, size in planner_hints(name).parameters.items()}
 
 
@@ -153,13 +153,13 @@ def as_trainer(candidate: object, name: str) -> type[AnyTrainer]:
     if adapter is not None:
         return adapter
     raise NoSuchTrainer(
-        f"{name} is {candidate!r}, which is neither a Trainer (anygpu.trainers.Trainer) nor a model plugin:"
-        " a class with train(train_loader, val_loader, callbacks)"
+        f"{name} is {candidate!r}, which is neither a Trainer (a subclass of anygpu.trainers.Trainer)"
+        " nor a model plugin (a class with train(train_loader, val_loader, callbacks))"
     )
 
 
 def _with_model(candidate: object, model: str) -> object:
-    """Return the trainer with `model` as its default model."""
+    """Return a subclass of the trainer `candidate` whose default model is `model`."""
     if not model or not (isinstance(candidate, type) and issubclass(candidate, AnyTrainer)):
         return candidate
     defaults = {**candidate.accepts.defaults, "model": model}
@@ -175,7 +175,7 @@ def _from_file(place: str) -> object:
     written, _, attribute = place.partition(":")
     path = Path(written)
     if not path.is_file():
-        raise NoSuchTrainer(f"there is no file {written} (in {Path.cwd()})")
+        raise NoSuchTrainer(f"there is no file {written} in {Path.cwd()}; give the path of an existing file")
     if not attribute:
         raise NoSuchTrainer(f"{place}: name a class of the file, as in {written}:MyTrainer")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -205,9 +205,9 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"]([A-Za-z0-9._-]+)['"]""")
 
 
 def requirements_for(trainer: str, settings: Mapping[str, Any]) -> list[str]:
-    """Return the packages a job's trainer needs with these settings.
+    """Return the packages (pip requirements) that a job's trainer needs with these settings.
 
-    Empty for trainers that are not built in: their code must not run here.
+    Empty for trainers that are not built in: the server must not run their code.
     """
     if not is_built_in(trainer):
         return []

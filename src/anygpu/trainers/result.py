@@ -1,4 +1,4 @@
-"""Result of a training."""
+"""Types for the result of a training: metrics, files, exports and timing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """An exported model, and how far its outputs differ from those of the trained one."""
+    """An exported model file, and how far its outputs differ from those of the trained model."""
 
     format: str
     path: Path
@@ -24,7 +24,7 @@ class Export:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Time spent, in seconds, summed over all attempts of a resumed training."""
+    """Seconds spent and steps done, summed over all attempts of a resumed training."""
 
     training_s: float
     checkpoint_s: float = 0.0  # how long training paused for saving

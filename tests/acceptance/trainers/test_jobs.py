@@ -89,9 +89,9 @@ def test_a_bad_table_is_refused_before_anything_is_sent_and_by_the_job_when_it_w
     (anygpu.directory / "bad.csv").write_text("a,species\n1,x\n2,y,3\n")
     bad = ["run", "--trainer", "tabular", "--dataset", "bad.csv", "--set", "target=species", "-n", "bad"]
     done = anygpu(*bad, code=65)
-    assert b"bad.csv:3: 3 values, where the first line has 2 columns" in done.stderr
+    assert b"bad.csv:3: the line has 3 values, but the first line has 2 columns" in done.stderr
     done = anygpu(*bad, "--no-check", code=2)
-    assert b"bad.csv:3: 3 values, where the first line has 2 columns" in done.stdout
+    assert b"bad.csv:3: the line has 3 values, but the first line has 2 columns" in done.stdout
 
 
 def test_a_missing_framework_names_the_extra(anygpu: Shell) -> None:

@@ -1,4 +1,4 @@
-"""Unpack dataset archives into a cache, atomically and safely."""
+"""Unpack dataset archives into a cache. An archive that could write outside the cache is rejected."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAE
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveLimits:
-    """Limits on the unpacked content, against archives made to fill a disk.
+    """Limits on the unpacked content, to reject archives that were made to fill a disk.
 
-    `growth`: largest ratio of unpacked to packed size. Images hardly compress, so a high ratio is suspicious.
+    `growth`: largest allowed ratio of unpacked to packed size. Archives of images have a ratio close to 1.
     """
 
     files: int = 5_000_000
@@ -43,7 +43,7 @@ class ArchiveLimits:
 
 
 class ArchiveRefused(Exception):
-    """The archive has content that is not allowed; the message says what."""
+    """The archive has content that is not allowed; the message says which."""
 
 
 def is_archive(path: Path) -> bool:
@@ -60,9 +60,9 @@ def open_dataset(
     cache_dir: str | os.PathLike[str] | None = None,
     limits: ArchiveLimits | None = None,
 ) -> Path:
-    """Return the folder of a dataset. Unpack an archive first, unless the cache has it already.
+    """Return the folder of the dataset in an archive; unpack the archive unless the cache has it already.
 
-    The cache key is the hash of the archive.
+    A path that is not an archive is returned unchanged. The name in the cache is the hash of the archive.
     """
     archive = Path(path)
     if not is_archive(archive):
@@ -86,7 +86,7 @@ def _unpack_whole(archive: Path, target: Path, limits: ArchiveLimits) -> None:
         what = (
             str(error)
             if isinstance(error, ArchiveRefused)
-            else f"the archive is damaged or cannot be unpacked: {error}"
+            else f"the archive is damaged or cannot be unpacked: {error}; create it again"
         )
         raise BadDataset([Finding(archive, what)]) from None
     finally:
@@ -102,14 +102,17 @@ def _put_in_place(draft: Path, target: Path) -> None:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Remove old drafts that killed processes left behind."""
+    """Remove temporary folders older than a day, left by processes that were killed while unpacking."""
     for draft in cache.glob(".unpacking-*"):
         if time.time() - draft.stat().st_mtime > ABANDONED_S:
             shutil.rmtree(draft, ignore_errors=True)
 
 
 class _BoundedWriter:
-    """Writes files and enforces the limits on the bytes written, not on the sizes the archive states."""
+    """Writes the unpacked files and enforces the limits.
+
+    It counts the bytes it writes, because the sizes stated in an archive may be wrong.
+    """
 
     def __init__(self, folder: Path, archive: Path, limits: ArchiveLimits) -> None:
         self.folder = folder
@@ -121,7 +124,7 @@ class _BoundedWriter:
         path = self.folder / safe(name)
         self._files -= 1
         if self._files < 0:
-            raise ArchiveRefused("the archive has too many files")
+            raise ArchiveRefused("the archive has too many files; give a folder instead")
         path.parent.mkdir(parents=True, exist_ok=True)
         with _create_file(path, name) as file:
             while chunk := content.read(1 << 20):
@@ -129,7 +132,7 @@ class _BoundedWriter:
                 file.write(chunk)
 
     def read_on(self, rest: Any) -> None:
-        """Read to the end of the stream, which verifies the checksum of compressed data."""
+        """Read `rest` to its end: the decompressor verifies its checksum only there."""
         while chunk := rest.read(1 << 20):
             self._count(len(chunk))
 
@@ -138,10 +141,12 @@ class _BoundedWriter:
         self._free -= size
         if self._bytes < 0:
             raise ArchiveRefused(
-                "the archive is too large when unpacked, or too large for its packed size (images hardly compress)"
+                "the archive is too large when unpacked, or too large for its packed size; give a folder instead"
             )
         if self._free < 0:
-            raise ArchiveRefused(f"not enough free disk space in {self.folder.parent} to unpack the archive")
+            raise ArchiveRefused(
+                f"not enough free disk space in {self.folder.parent} to unpack the archive; free some space"
+            )
 
 
 @contextmanager
@@ -149,23 +154,23 @@ def _create_file(path: Path, name: str) -> Iterator[IO[bytes]]:
     try:
         file = path.open("xb")
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
-        raise ArchiveRefused(f"{name!r} is in the archive twice") from None
+        raise ArchiveRefused(f"{name!r} is in the archive twice; create the archive again") from None
     with file:
         yield file
 
 
 def safe(name: str) -> PurePosixPath:
-    """Return the path of a member; raise ArchiveRefused if it may leave the target folder on any system."""
+    """Return `name` as a path; raise ArchiveRefused if it could lead out of the target folder on any system."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or _UNSAFE.search(name):
         raise ArchiveRefused(
-            f"{name[:80]!r} in the archive points outside the archive; create the archive again"
+            f"{name[:80]!r} in the archive points outside the archive; pack the files with relative paths"
         )
     return path
 
 
 def _is_noise(name: str) -> bool:
-    """Return whether the file is metadata that macOS adds."""
+    """Return whether the file is metadata that macOS adds to archives."""
     parts = PurePosixPath(name).parts
     return "__MACOSX" in parts or (bool(parts) and (parts[-1].startswith("._") or parts[-1] == ".DS_Store"))
 
@@ -201,13 +206,13 @@ def _untar(tarred: tarfile.TarFile, member: tarfile.TarInfo, room: _BoundedWrite
             safe(member.name)
         return
     if not (member.isfile() or member.issym() or member.islnk()):
-        raise ArchiveRefused(f"{member.name!r} in the archive is a device or a pipe")
+        raise ArchiveRefused(f"{member.name!r} in the archive is a device or a pipe; pack regular files only")
     with _content(tarred, member) as content:
         room.put(member.name, content)
 
 
 def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    """Open the content of a member. For a link, this is its target, which must be in the archive."""
+    """Open the content of a member; for a link, the content of the file it points to in the archive."""
     if member.issym():
         safe(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
     try:
@@ -216,13 +221,13 @@ def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
         content = None
     if content is None:
         raise ArchiveRefused(
-            f"{member.name!r} links to {member.linkname!r}, which is not a file in the archive"
+            f"{member.name!r} links to {member.linkname!r}, which is not a file in the archive; pack the file itself"
         )
     return content
 
 
 def _top(folder: Path) -> Path:
-    """Return the folder of the dataset, skipping single enclosing folders."""
+    """Return the folder of the dataset: while a folder contains only one folder, go into that one."""
     inside = [each for each in folder.iterdir() if not each.name.startswith(".")]
     if len(inside) != 1 or not inside[0].is_dir() or split_name(inside[0].name):
         return folder

@@ -1,4 +1,4 @@
-"""Check boxes, whatever annotation format they come from."""
+"""Check boxes of any annotation format, and that a dataset has the annotations a task needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ OVER_THE_EDGE = 0.01
 
 
 def problems(box: Box, classes: int | None) -> Iterator[str]:
-    """Describe each problem of a box. `classes` is the number of classes, None if unknown."""
+    """Yield a message for each problem of a box. `classes` is the number of classes, or None if unknown."""
     if not all(map(math.isfinite, (*box[1:5], *box.polygon, *box.keypoints))):
-        yield "a number is not finite"
+        yield "a coordinate is NaN or infinite; correct it, or remove the object"
         return
     if box.class_index < 0 or (classes is not None and box.class_index >= classes):
         top = f" to {classes - 1}" if classes else ""
@@ -22,7 +22,7 @@ def problems(box: Box, classes: int | None) -> Iterator[str]:
     if box.w <= 0 or box.h <= 0:
         yield f"the box has no size: width {box.w:.6g}, height {box.h:.6g}"
     elif not _is_inside(box.corners) or not _is_inside(box.polygon):
-        yield f"the box is outside the image: {_describe_box(box)}, where the image goes from 0 to 1"
+        yield f"the box is outside the image: {_describe_box(box)}, but both must be from 0 to 1"
 
 
 def _is_inside(numbers: tuple[float, ...]) -> bool:
@@ -36,23 +36,25 @@ def _describe_box(box: Box) -> str:
 
 
 def bounding_box(polygon: tuple[float, ...]) -> tuple[float, float, float, float]:
-    """Return centre and size of the bounding box of a polygon."""
+    """Return centre x and y, width and height of the bounding box of a polygon (x, y, x, y, ...)."""
     across, down = polygon[0::2], polygon[1::2]
     left, right, top, bottom = min(across), max(across), min(down), max(down)
     return (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
 
 
 def check_task(reading: LayoutContents, task: str) -> None:
-    """Record a finding if the dataset lacks the annotations that the task needs."""
+    """Record a problem in `reading` if the dataset lacks the annotations that the task needs."""
     wanted = TASKS.get(task.lower().replace("_", "-"), "")
     if wanted and (wanted == "classify") != (reading.layout == "image-folder"):
         other = (
             "an image folder (train/<class>/x.jpg)" if wanted == "classify" else "YOLO or COCO annotations"
         )
-        reading.wrong(reading.root, f"task {task!r} needs {other}; this is {reading.layout}")
+        reading.wrong(reading.root, f"task {task!r} needs {other}; this dataset is {reading.layout}")
     elif wanted == "segment":
         _all_have(
-            "polygon", reading, "task 'segment' needs polygons, and some of its objects have only a box"
+            "polygon",
+            reading,
+            "task 'segment' needs polygons, but some objects of this image have only a box",
         )
     elif wanted == "pose" and reading.keypoint_shape is None:
         reading.wrong(reading.root, "task 'pose' needs keypoints; set kpt_shape in data.yaml")

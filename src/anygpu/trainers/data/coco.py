@@ -33,7 +33,7 @@ def read(root: Path, task: str = "") -> LayoutContents:
 
 
 def read_file(file: Path) -> LayoutContents:
-    """Read a single annotation file. Its images are next to it, or in a folder next to it."""
+    """Read the dataset of one annotation file. Its images are next to the file, or in a folder next to it."""
     return _read(file.parent, [(split_name(_split_word(file)) or TRAIN, file)])
 
 
@@ -53,7 +53,7 @@ def _read(root: Path, files: list[tuple[str, Path]]) -> LayoutContents:
 
 
 def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
-    """List the annotation files by split. A file whose name contains no split counts as train."""
+    """List (split, annotation file). A file whose name contains no split counts as train."""
     beside = [
         (split_name(folder.name), folder / name)
         for folder in folders_in(root)
@@ -67,7 +67,10 @@ def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
 
 
 def _prefer_instances(paths: list[Path], task: str) -> list[Path]:
-    """Choose among COCO's files per task: keypoints for pose estimation, instances for other tasks."""
+    """Choose the annotation files for a task, from all `paths`.
+
+    COCO has one file per task: pose estimation needs the files named `keypoints`, other tasks `instances`.
+    """
     usable = [path for path in sorted(paths) if not path.name.startswith(OTHER_TASKS) and _is_coco(path)]
     wanted = "keypoints" if "pose" in task or "keypoint" in task else "instances"
     return [path for path in usable if wanted in path.name] or usable
@@ -78,7 +81,7 @@ def _is_coco(path: Path) -> bool:
 
 
 def _split_word(path: Path) -> str:
-    """Return the part of the file name that names a split: `train2017` for `instances_train2017`."""
+    """Return the word of the file name that names a split: `train2017` for `instances_train2017.json`."""
     words = path.stem.replace("-", "_").replace(".", "_").split("_")
     return next((word for word in reversed(words) if split_name(word)), "")
 
@@ -88,18 +91,23 @@ def _check_one_file_each(files: list[tuple[str, Path]], reading: LayoutContents)
     for split, path in files:
         if counts[split] > 1:
             reading.wrong(
-                path, f"{counts[split]} files annotate {split}; keep one, or name them train and val"
+                path,
+                f"{counts[split]} annotation files are for the split {split}; keep one, or name them train and val",
             )
 
 
 def _read_categories(files: list[CocoFile], reading: LayoutContents) -> None:
-    """Collect classes and keypoint shape from all files. An id must have the same name in every file."""
+    """Set classes and keypoint shape of `reading` from the categories of all files.
+
+    A category id must have the same name in every file.
+    """
     names: dict[int, str] = {}
     for file in files:
         for number, name in file.categories(reading).items():
             if names.setdefault(number, name) != name:
                 reading.wrong(
-                    file.path, f"category {number} is {name!r} here and {names[number]!r} elsewhere"
+                    file.path,
+                    f"category {number} is {name!r} here but {names[number]!r} in another file; use one name",
                 )
     reading.classes = tuple(names[number] for number in sorted(names))
     for name, count in Counter(reading.classes).items():
@@ -107,7 +115,10 @@ def _read_categories(files: list[CocoFile], reading: LayoutContents) -> None:
             reading.wrong(reading.root, f"{count} categories are called {name!r}; give each a different name")
     shapes = {shape for file in files if (shape := file.keypoint_shape) is not None}
     if len(shapes) > 1:
-        reading.wrong(reading.root, f"the categories have different numbers of keypoints: {sorted(shapes)}")
+        reading.wrong(
+            reading.root,
+            f"the files have different numbers of keypoints: {sorted(shapes)}; use the same number in all",
+        )
     reading.keypoint_shape = next(iter(shapes), None)
     for file in files:
         file.index.update({number: place for place, number in enumerate(sorted(names))})
@@ -123,14 +134,17 @@ def _drafts(file: CocoFile, split: str, reading: LayoutContents) -> list[ItemDra
     for number, image in images.items():
         path = places.find(image["file_name"])
         if path is None:
-            reading.wrong(file.path, f"the image {image['file_name']} (id {number}) does not exist")
+            reading.wrong(
+                file.path,
+                f"the image {image['file_name']} (id {number}) does not exist; add it, or remove its entry",
+            )
         elif is_within(path, reading):
             drafts.append(ItemDraft(path, None, tuple(boxes[number]), (image["width"], image["height"])))
     return drafts
 
 
 class _ImageFinder:
-    """Finds image files in the possible folders, trying the folder of the last match first."""
+    """Finds the image files of a split. Tries first the folder where it found the previous image."""
 
     def __init__(self, file: Path, split: str, root: Path) -> None:
         folders = [each for each in (root, root / "images") if each.is_dir()]

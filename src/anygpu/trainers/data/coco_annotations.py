@@ -1,4 +1,4 @@
-"""Read a COCO annotation file and convert its annotations to boxes and polygons in fractions of the image."""
+"""Read a COCO annotation file; convert its annotations to boxes and polygons, as fractions of the image."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class CocoFile:
     def keypoint_shape(self) -> tuple[int, int] | None:
         """Number of keypoints, and numbers per keypoint.
 
-        COCO stores three numbers. Files written by `to_coco` state if the source had only two.
+        COCO has three numbers per keypoint: x, y and visibility. If `to_coco` wrote the file from a dataset
+        without visibility, the file says so, and the number is two.
         """
         counts = {
             len(each.get("keypoints") or ()) for each in self.content["categories"] if isinstance(each, dict)
@@ -43,7 +44,7 @@ class CocoFile:
         return None if not count else (count, 2 if stated == [count, 2] else 3)
 
     def categories(self, reading: LayoutContents) -> dict[int, str]:
-        """Return category names by id, without categories that only group others."""
+        """Return category names by id, without unused categories that are only the supercategory of others."""
         categories = _by_id(self, "categories", "name", reading)
         groups = {str(each.get("supercategory")) for each in categories.values()}
         used = {str(each.get("category_id")) for each in self.annotations if isinstance(each, dict)}
@@ -62,7 +63,8 @@ class CocoFile:
         if all(isinstance(each, int) and each > 0 for each in size):
             return True
         reading.wrong(
-            self.path, f"image {number} ({image['file_name']}): width and height are missing or not above 0"
+            self.path,
+            f"image {number} ({image['file_name']}): width and height have to be whole numbers above 0",
         )
         return False
 
@@ -75,12 +77,12 @@ def load_file(path: Path) -> CocoFile:
     except json.JSONDecodeError as error:
         raise BadDataset([Finding(path, f"is not JSON: {error.msg}", error.lineno)]) from None
     except RecursionError:
-        raise BadDataset([Finding(path, "is not COCO: nested too deeply")]) from None
+        raise BadDataset([Finding(path, "is not a COCO file: its JSON is nested too deeply")]) from None
     missing = [
         part for part in PARTS if not isinstance(content, dict) or not isinstance(content.get(part), list)
     ]
     if missing:
-        raise BadDataset([Finding(path, f"is not COCO: the list {missing[0]!r} is missing")])
+        raise BadDataset([Finding(path, f"is not a COCO file: it has no list {missing[0]!r}")])
     return CocoFile(path, content)
 
 
@@ -90,7 +92,7 @@ def _by_id(file: CocoFile, part: str, named: str, reading: LayoutContents) -> di
         if not isinstance(each, dict) or not is_id(each.get("id")) or not isinstance(each.get(named), str):
             reading.wrong(file.path, f"{part}[{place}] needs an id (a whole number) and a {named}")
         elif each["id"] in records:
-            reading.wrong(file.path, f"two {part} have the id {each['id']}")
+            reading.wrong(file.path, f"two {part} have the id {each['id']}; give each a different id")
         else:
             records[each["id"]] = each
     return records
@@ -106,7 +108,7 @@ Image = Mapping[str, Any]
 def read_objects(
     file: CocoFile, images: Mapping[int, Image], reading: LayoutContents
 ) -> defaultdict[int, list[Box]]:
-    """Return the boxes of each image, by image id."""
+    """Return the boxes of each image, by image id. Record invalid annotations as problems in `reading`."""
     boxes: defaultdict[int, list[Box]] = defaultdict(list)
     seen: set[int] = set()
     crowds = 0
@@ -138,15 +140,15 @@ def _location(place: int, annotation: Any) -> str:
 
 def _image(annotation: Any, images: Mapping[int, Image], seen: set[int]) -> Image:
     if not isinstance(annotation, dict):
-        raise ValueError("has to be an object")
+        raise ValueError("has to be a JSON object")
     number = annotation.get("id")
     if is_id(number):
         if number in seen:
-            raise ValueError("another annotation has the same id")
+            raise ValueError("another annotation has the same id; give each a different id")
         seen.add(int(str(number)))
     wanted = annotation.get("image_id")
     if not is_id(wanted) or wanted not in images:
-        raise ValueError(f"there is no usable image with the id {str(wanted)[:40]}")
+        raise ValueError(f"image_id is {str(wanted)[:40]}, but no valid entry of images has this id")
     return images[annotation["image_id"]]
 
 
@@ -154,7 +156,7 @@ def _box(annotation: Mapping[str, Any], image: Image, file: CocoFile, reading: L
     category = annotation.get("category_id")
     if category not in file.index:
         raise ValueError(
-            f"unknown category {category!r}; there are {', '.join(map(str, sorted(file.index)))}"
+            f"unknown category_id {category!r}; the categories are {', '.join(map(str, sorted(file.index)))}"
         )
     size = image["width"], image["height"]
     polygon = _polygon(annotation.get("segmentation"), size, file, reading)
@@ -183,7 +185,7 @@ def _polygon(
     if not segmentation:
         return ()
     if isinstance(segmentation, dict):
-        note = "masks written as run lengths (RLE) are not read: their objects have a box only"
+        note = "run-length encoded masks (RLE) are not supported: for these objects, only the box is used"
         if not any(each.what == note for each in reading.notes):
             reading.note(file.path, note)
         return ()
@@ -194,12 +196,12 @@ def _polygon(
 
 
 def _keypoints(given: Any, size: tuple[int, int], shape: tuple[int, int] | None) -> tuple[float, ...]:
-    """Convert keypoints to fractions of the image. If an object has none, all are marked as not visible."""
+    """Return keypoints as fractions of the image. An object without keypoints gets all of them as not visible."""
     if shape is None:
         return ()
     flat = given or [0] * (3 * shape[0])
     if not _is_numbers(flat) or len(flat) != 3 * shape[0]:
-        raise ValueError(f"keypoints have to be {shape[0]} times x, y, visibility")
+        raise ValueError(f"keypoints has to list x, y and visibility of {shape[0]} points")
     points = zip(flat[0::3], flat[1::3], flat[2::3], strict=True)
     return tuple(
         each for x, y, seen in points for each in (x / size[0], y / size[1], float(seen))[: shape[1]]
@@ -207,7 +209,11 @@ def _keypoints(given: Any, size: tuple[int, int], shape: tuple[int, int] | None)
 
 
 def merge_polygons(parts: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """Join polygons into one. The parts are connected by their shortest link, which adds no area."""
+    """Join polygons into one.
+
+    The line that connects two polygons joins their closest points and is followed there and back, so that it
+    adds no area.
+    """
     points = _points(parts[0])
     for part in parts[1:]:
         other = _points(part)

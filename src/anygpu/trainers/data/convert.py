@@ -54,7 +54,7 @@ def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
 
 
 def unique_names(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
-    """Yield each item with a unique file name: the image's name, or the item's id if names collide."""
+    """Yield (item, file name) with unique names: the image's name, or the item's id if two have that name."""
     stems = Counter(item.image.stem.lower() for item in items)
     taken: set[str] = set()
     for item in items:
@@ -67,7 +67,7 @@ def unique_names(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
 
 
 def to_image_folder(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
-    """Write <split>/<class>/<image>; return the folder."""
+    """Write the images as <split>/<class>/<image> in the folder `target`; return the folder."""
     folder = _fresh(Path(target))
     for split, items in dataset.splits.items():
         for index, class_name in enumerate(dataset.classes):
@@ -80,13 +80,17 @@ def to_image_folder(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
 
 def _fresh_for(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     if dataset.layout == "image-folder":
-        raise BadDataset([Finding(dataset.root, "an image folder has no boxes to convert")])
+        raise BadDataset(
+            [Finding(dataset.root, "an image folder has no boxes, so it cannot be converted to YOLO or COCO")]
+        )
     return _fresh(Path(target))
 
 
 def _fresh(target: Path) -> Path:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BadDataset([Finding(target, "exists already; name an empty folder")])
+        raise BadDataset(
+            [Finding(target, "exists already and is not an empty folder; name a new or an empty one")]
+        )
     target.mkdir(parents=True, exist_ok=True)
     return target
 
@@ -104,7 +108,7 @@ def _place(source: Path, target: Path) -> None:
 
 
 def _config(dataset: Dataset) -> str:
-    """Return the text of data.yaml. Class names are written as JSON strings, which are valid YAML."""
+    """Return the text of data.yaml. Class names are written as JSON strings, because these are valid YAML."""
     lines = [f"{split}: images/{split}" for split in dataset.splits]
     if dataset.keypoint_shape is not None:
         lines.append(f"kpt_shape: {list(dataset.keypoint_shape)}")
@@ -126,7 +130,7 @@ def _line(box: Box, dataset: Dataset, with_polygons: bool) -> str:
 
 
 def _rectangle(box: Box) -> tuple[float, ...]:
-    """Return a box as a polygon, because a label file cannot contain both."""
+    """Return a box as a polygon of four corners: a YOLO dataset has either boxes or polygons, not both."""
     left, top, right, bottom = box.corners
     return left, top, right, top, right, bottom, left, bottom
 

@@ -1,4 +1,4 @@
-"""Dataset types, independent of the layout on disk: images with classes and boxes, in splits."""
+"""Types of an image dataset, the same for all layouts on disk: images with classes or boxes, in splits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAIN, VAL, TEST = "train", "val", "test"
 class Box(NamedTuple):
     """One annotated object: its class, and its centre and size as fractions of the image (0 to 1).
 
-    `polygon`: x, y, x, y, ...; `keypoints`: x, y and, if the dataset has it, visibility of each keypoint.
+    `polygon`: x, y, x, y, ... `keypoints`: x and y of each keypoint, or x, y and visibility.
     """
 
     class_index: int
@@ -28,7 +28,7 @@ class Box(NamedTuple):
 
     @property
     def corners(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom edge."""
+        """Left, top, right and bottom edge, as fractions of the image."""
         return self.x - self.w / 2, self.y - self.h / 2, self.x + self.w / 2, self.y + self.h / 2
 
 
@@ -52,7 +52,7 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A checked dataset, ready for training."""
+    """An image dataset without problems, split into train and val."""
 
     root: Path
     layout: str  # "yolo", "coco" or "image-folder"
@@ -75,7 +75,7 @@ class Dataset:
 
 
 class ItemDraft(NamedTuple):
-    """An image found by a layout reader, before its file is checked."""
+    """An image listed by the reader of a layout (YOLO, COCO, image folder), before the image file is checked."""
 
     image: Path
     label: int | None = None
@@ -85,7 +85,7 @@ class ItemDraft(NamedTuple):
 
 @dataclass
 class LayoutContents:
-    """Output of a layout reader: the drafts of each split, and all problems."""
+    """What the reader of a layout found: the images of each split, the classes, and all problems."""
 
     root: Path
     layout: str

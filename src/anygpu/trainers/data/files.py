@@ -1,4 +1,4 @@
-"""List the files of a dataset without following links out of it."""
+"""List the files of a dataset. Links that point outside the dataset are not followed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPLITS = {
 
 
 def split_name(folder: str) -> str:
-    """Return the split a folder name stands for (`train2017`: train, `valid`: val), or an empty string."""
+    """Return the split that a folder name means (`train2017`: train, `valid`: val), or an empty string."""
     return _SPLITS.get(folder.lower().rstrip("0123456789"), "")
 
 
@@ -62,19 +62,19 @@ def _is_usable(entry: os.DirEntry[str], reading: LayoutContents) -> bool:
 
 
 def is_within(path: Path, reading: LayoutContents) -> bool:
-    """Return whether the path stays inside the dataset; record a finding if it does not."""
+    """Return whether the path, with links resolved, is in the dataset; if not, record a problem in `reading`."""
     resolved = _resolve(path, reading)
     if resolved.is_relative_to(reading.root):
         if path.is_symlink() and path.is_dir():
-            reading.wrong(path, "a link to a folder; put the folder itself here")
+            reading.wrong(path, "is a link to a folder; put the folder itself here")
             return False
         return True
-    reading.wrong(path, f"points outside the dataset, to {resolved}; put the file itself here")
+    reading.wrong(path, f"leads outside the dataset, to {resolved}; put the file itself into the dataset")
     return False
 
 
 def _resolve(path: Path, reading: LayoutContents) -> Path:
-    """Resolve links in a path. Folders are cached, because many images share a few folders."""
+    """Return a path with links resolved. The result is cached per folder, because few folders hold all images."""
     if path.is_symlink() or path.is_dir():
         return Path(os.path.realpath(path))  # unlike Path.resolve, accepts a link to itself
     folder = path.parent
@@ -91,7 +91,7 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def has_images(folder: Path) -> bool:
-    """Return whether the folder directly contains an image."""
+    """Return whether the folder contains an image itself, not only in subfolders."""
     with os.scandir(folder) as listed:
         return any(os.path.splitext(entry.name)[1].lower() in SUFFIXES for entry in listed)  # noqa: PTH122
 
@@ -108,7 +108,7 @@ def text_of(path: Path) -> str:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the non-empty lines with their line numbers, starting at 1."""
+    """Yield (line number from 1, line) of the non-empty lines of a text file."""
     for number, line in enumerate(text_of(path).splitlines(), 1):
         if line.strip():
             yield number, line.strip()

@@ -1,4 +1,4 @@
-"""Check that a file is a complete image and read its size, with the standard library only.
+"""Check that a file is a complete image, and read its width and height, with the standard library only.
 
 If Pillow is installed, the image is also decoded.
 """
@@ -38,7 +38,10 @@ class ImageInfo(NamedTuple):
 
 
 def inspect_images(paths: Sequence[Path], *, decode: bool = True) -> dict[Path, ImageInfo | BadImage]:
-    """Check the images in parallel; return the size and hash, or the error, of each."""
+    """Check the images in parallel. Return, for each path, the image's size and hash, or the error.
+
+    `decode`: also decode each image, if Pillow is installed.
+    """
     wants_decode = decode and importlib.util.find_spec("PIL") is not None
     workers = min(os.cpu_count() or 1, 8)
     with ThreadPoolExecutor(workers) as pool, warnings.catch_warnings():
@@ -79,7 +82,7 @@ def read_size(data: bytes) -> tuple[int, int]:
             except (struct.error, IndexError):
                 raise BadImage("truncated: the image ends within its header") from None
             if width <= 0 or height <= 0:
-                raise BadImage(f"corrupt: the image says it is {width} by {height} pixels")
+                raise BadImage(f"corrupt: the header states a size of {width} by {height} pixels")
             return width, height
     raise BadImage("not an image: neither JPEG, PNG, BMP, GIF, WebP nor TIFF")
 
@@ -98,13 +101,13 @@ def _jpeg(data: bytes) -> tuple[int, int]:
         if marker == _START_OF_SCAN:
             break
     if size is None:
-        raise BadImage("corrupt JPEG: it has a picture but no size")
+        raise BadImage("corrupt JPEG: its width and height are missing")
     _jpeg_scans(data, at)
     return size
 
 
 def _next_segment(data: bytes, at: int) -> tuple[int, int]:
-    """Return the marker at `at`, and the position after it."""
+    """Return the JPEG marker at byte `at`, and the position after the marker."""
     if at >= len(data):
         raise BadImage("truncated JPEG: it ends before its picture begins")
     if data[at] != 0xFF:
@@ -115,7 +118,7 @@ def _next_segment(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_scans(data: bytes, at: int) -> None:
-    """Check the segments from the first scan to the end marker, as in a progressive JPEG."""
+    """Check the segments of a JPEG from its first scan, which starts at byte `at`, to its end marker."""
     while True:
         match = _NEXT_MARKER.search(data, at)
         if match is None:

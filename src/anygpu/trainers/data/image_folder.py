@@ -1,4 +1,4 @@
-"""Read image folders: the name of the folder that holds an image is its class."""
+"""Read image folders, where the class of an image is the name of its folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "image-folder"
 
 
 def looks_like(root: Path) -> bool:
-    """Return whether there are folders with images, directly or inside the folder of a split."""
+    """Return whether `root` has class folders: folders with images, in `root` or in the folder of a split."""
     return any(has_images(each) or any(map(has_images, folders_in(each))) for each in folders_in(root))
 
 
@@ -45,11 +45,14 @@ def _drafts(place: Path, reading: LayoutContents) -> list[ItemDraft]:
 def _check_classes(places: dict[str, Path], reading: LayoutContents) -> None:
     if len(reading.classes) < 2:
         named = ", ".join(reading.classes) or "none"
-        reading.wrong(reading.root, f"there have to be at least two class folders; found: {named}")
+        reading.wrong(reading.root, f"an image folder needs at least two class folders; found: {named}")
     train_classes = (
         {each.name for each in folders_in(places[TRAIN])} if TRAIN in places else set(reading.classes)
     )
     for split, place in places.items():
         for folder in folders_in(place):
             if folder.name not in train_classes:
-                reading.wrong(folder, f"class {folder.name!r} is in {split} but not in train")
+                reading.wrong(
+                    folder,
+                    f"class {folder.name!r} is in {split} but not in train; add its images to train, or remove it",
+                )

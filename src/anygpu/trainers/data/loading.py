@@ -33,10 +33,10 @@ def load(
 ) -> Dataset:
     """Read and check a dataset: a folder, an archive, a data.yaml or a COCO file.
 
-    Raise BadDataset with all problems.
-    `val_fraction`: fraction used for validation if the dataset defines no split.
-    `decode`: decode every image, if Pillow is installed.
-    `cache_dir`: folder into which archives are unpacked.
+    Raise one BadDataset that lists every problem.
+    `val_fraction`: fraction of the images used for validation if the dataset has no validation split.
+    `decode`: also decode every image to find damaged ones, if Pillow is installed.
+    `cache_dir`: folder into which archives are unpacked; None: `~/.cache/anygpu/datasets`.
     """
     given = Path(path)
     folder_or_file = open_dataset(given, cache_dir)
@@ -68,7 +68,7 @@ def _load(path: Path, task: str, val_fraction: float, seed: int, decode: bool) -
 
 
 def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
-    """Replace the path in the cache by the path inside the archive, which the user knows."""
+    """Return the problem with the path inside the user's archive instead of the path in the cache."""
     root = folder.resolve()
     if not finding.path.is_relative_to(root):
         return finding
@@ -76,7 +76,7 @@ def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
 
 
 def read(path: Path, task: str = "") -> LayoutContents:
-    """Detect the layout and read the annotations, without opening images."""
+    """Detect the layout of a dataset and read its annotations. Image files are listed but not opened."""
     if not path.exists():
         raise BadDataset([Finding(path, "does not exist")])
     root = path.resolve()
@@ -86,7 +86,7 @@ def read(path: Path, task: str = "") -> LayoutContents:
         return yolo.read_file(root)
     if root.suffix == ".json":
         return coco.read_file(root)
-    raise BadDataset([Finding(path, "is neither a folder nor an archive; " + ACCEPTED)])
+    raise BadDataset([Finding(path, "is not a folder, archive, .yaml or .json file; " + ACCEPTED)])
 
 
 def _read_folder(root: Path, task: str) -> LayoutContents:
@@ -129,13 +129,15 @@ def _whole(
 
 
 def _size(draft: ItemDraft, picture: ImageInfo, reading: LayoutContents) -> tuple[int, int]:
-    """Return the size stated in the annotations, which boxes refer to, else the real size.
+    """Return width and height of an image: as the annotations state them, otherwise those of the image file.
 
-    A stated size with swapped width and height is accepted: the image may be stored rotated.
+    Boxes refer to the stated size. It may have width and height swapped, because cameras store images rotated.
     """
     real, stated = (picture.width, picture.height), draft.stated_size
     if stated is not None and sorted(stated) != sorted(real):
-        what = f"the annotations say {stated[0]} by {stated[1]} pixels, the image is {real[0]} by {real[1]}"
+        what = (
+            f"the annotations say {stated[0]} by {stated[1]} pixels, but the image is {real[0]} by {real[1]}"
+        )
         reading.wrong(draft.image, what)
     return stated or real
 
@@ -149,16 +151,20 @@ def _check_splits(reading: LayoutContents, items: Mapping[str, Sequence[Item]]) 
         if not drafts and split not in reading.lost:
             reading.wrong(reading.root, f"the split {split!r} is empty: there is no image in it")
     if TRAIN not in reading.drafts and not reading.findings:
-        reading.wrong(reading.root, "there is no train split")
+        reading.wrong(reading.root, "there is no train split; add a folder train, or set train in data.yaml")
     if not reading.classes and not reading.findings:
-        reading.wrong(reading.root, "the dataset defines no classes")
+        reading.wrong(
+            reading.root,
+            "the dataset defines no classes; list them in data.yaml, the COCO categories or class folders",
+        )
     seen: dict[str, str] = {}
     twice = 0
     for split, part in items.items():
         twice += sum(seen.setdefault(item.sha256, split) != split for item in part)
     if twice:
         reading.note(
-            reading.root, f"{twice:,} images are in more than one split: the metrics will be too good"
+            reading.root,
+            f"{twice:,} images are in more than one split, so the validation metrics will be too good",
         )
 
 
@@ -187,7 +193,7 @@ def _dataset(reading: LayoutContents, splits: Mapping[str, tuple[Item, ...]]) ->
 
 
 def _sha256(reading: LayoutContents, splits: Mapping[str, Sequence[Item]]) -> str:
-    """Compute a hash that does not depend on the dataset's location or on the order of its files."""
+    """Return a hash of the dataset that does not depend on its folder or on the order of its files."""
     digest = hashlib.sha256(repr((reading.classes, reading.keypoint_shape)).encode())
     for split in sorted(splits):
         digest.update(repr(split).encode())

@@ -1,6 +1,6 @@
-"""Split a dataset by a hash of each image, so that adding images does not move others between the splits.
+"""Split a dataset by a hash of each image, so that new images do not move the others to another split.
 
-A class with two or more images occurs in both splits. Identical images count as one sample.
+A class with two or more images occurs in train and in val. Identical images are always in the same split.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def split_items(items: Sequence[Item], *, val_fraction: float, seed: int) -> dic
 
 
 def choose(samples: Mapping[str, Iterable[Hashable]], val_fraction: float, seed: int) -> frozenset[str]:
-    """Choose the samples for validation. `samples` maps each sample to its classes.
+    """Return the keys of the samples for validation. `samples` maps the key of each sample to its classes.
 
-    Each sample gets a pseudo-random number that depends only on its key and the seed. If a class is missing
-    from one split, the sample of the class with the lowest (or highest) number moves there.
+    Each sample gets a pseudo-random number that depends only on its key and the seed; samples below
+    `val_fraction` are chosen. If a class would then be missing in validation, its sample with the lowest
+    number moves there; if it would be missing in training, its sample with the highest number.
     """
     draws = {key: draw(key, seed) for key in samples}
     chosen = {key for key, drawn in draws.items() if drawn < val_fraction}
@@ -49,7 +50,7 @@ def draw(key: str, seed: int) -> float:
 
 
 def _rarest_first(samples: Mapping[str, Iterable[Hashable]]) -> list[list[str]]:
-    """List the samples of each class, rarest class first, then all samples, so that no split is empty."""
+    """Return lists of samples: one per class, rarest class first, then one of all, so that no split is empty."""
     members: dict[Hashable, list[str]] = defaultdict(list)
     for key, classes in samples.items():
         for each in classes:

@@ -1,4 +1,4 @@
-"""Read tables (CSV or Parquet), find the type of each column, and count its values."""
+"""Read tables (CSV or Parquet), determine the type of each column, and count its values."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Table:
 def load_table(
     path: str | os.PathLike[str], *, target: str = "", cache_dir: str | os.PathLike[str] | None = None
 ) -> Table:
-    """Read a CSV or Parquet file, or the only one in a folder or archive.
+    """Read a CSV, TSV or Parquet file, or the only such file in a folder or archive.
 
-    Raise BadDataset with all problems.
+    Raise one BadDataset that lists every problem. `target`: a column that must exist.
     """
     file = _file(open_dataset(path, cache_dir))
     names, values = _parquet(file) if file.suffix.lower() in PARQUET else _csv(file)
@@ -89,7 +89,12 @@ def _file(place: Path) -> Path:
     if len(tables) != 1:
         listed = ", ".join(path.name for path in tables[:5]) or "none"
         raise BadDataset(
-            [Finding(place, f"has to contain one table, or give the path of the file; found: {listed}")]
+            [
+                Finding(
+                    place,
+                    f"has to contain exactly one table; give the path of the file instead. Tables found: {listed}",
+                )
+            ]
         )
     return tables[0]
 
@@ -102,7 +107,7 @@ def _csv(file: Path) -> tuple[list[str], list[list[Any]]]:
     try:
         for row in reader:
             if row and rows and len(row) != len(rows[0]):
-                what = f"{len(row)} values, where the first line has {len(rows[0])} columns"
+                what = f"the line has {len(row)} values, but the first line has {len(rows[0])} columns"
                 findings.append(Finding(file, what, reader.line_num))
             elif row:
                 rows.append(row)
@@ -134,10 +139,12 @@ def _parquet(file: Path) -> tuple[list[str], list[list[Any]]]:
 
 def _check_names(file: Path, names: Sequence[str], target: str) -> None:
     findings = [
-        Finding(file, f"column {at} has no name", 1) for at, name in enumerate(names, 1) if not name.strip()
+        Finding(file, f"column {at} has no name; write one in the first line", 1)
+        for at, name in enumerate(names, 1)
+        if not name.strip()
     ]
     twice = sorted({name for name in names if name and names.count(name) > 1})
-    findings += [Finding(file, f"two columns are called {name!r}", 1) for name in twice]
+    findings += [Finding(file, f"two columns are called {name!r}; rename one", 1) for name in twice]
     if target and target not in names:
         findings.append(Finding(file, missing_column(target, names), 1))
     if findings:
@@ -145,9 +152,9 @@ def _check_names(file: Path, names: Sequence[str], target: str) -> None:
 
 
 def missing_column(name: str, names: Sequence[str]) -> str:
-    """Describe that there is no column `name`, with the most similar one. Upper and lower case differ."""
+    """Return the message that no column is called `name`. It suggests the most similar column, if there is one."""
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+    hint = f"did you mean {close[0]!r}?" if close else f"the columns are {', '.join(names)}"
     return f"there is no column {name!r}; {hint}"
 
 

@@ -1,4 +1,4 @@
-"""Read YOLO datasets: with a data.yaml as Ultralytics uses it, or with images/ and labels/ only."""
+"""Read YOLO datasets: with a data.yaml in the format of Ultralytics, or with only images/ and labels/."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_LABELS = frozenset(
 
 
 def config_in(root: Path) -> Path | None:
-    """Return the data.yaml of a dataset, which may have another name."""
+    """Return the path of the dataset's data.yaml, or of another YAML file with class names; None if none exists."""
     for name in CONFIGS:
         if (root / name).is_file():
             return root / name
@@ -51,7 +51,7 @@ def read(root: Path) -> LayoutContents:
 
 
 def read_file(file: Path) -> LayoutContents:
-    """Read the dataset described by a data.yaml, whose `path` may be another folder."""
+    """Read the dataset that a data.yaml describes. Its `path` entry may name a folder elsewhere."""
     config = load_config(file)
     return _read_configured(config, config.folder)
 
@@ -61,7 +61,7 @@ def _read_configured(config: YoloDataConfig, root: Path) -> LayoutContents:
     reading.classes = read_names(config, reading)
     reading.keypoint_shape = read_keypoint_shape(config, reading)
     if not config.splits:
-        reading.wrong(config.file, "train is missing: the folder with the images to train on")
+        reading.wrong(config.file, "train is missing; set it to the folder with the training images")
     images = {
         split: [path for place in places for path in _images_at(place, reading, config)]
         for split, written in config.splits.items()
@@ -84,9 +84,10 @@ def _images_at(place: Path, reading: LayoutContents, config: YoloDataConfig) -> 
 
 
 def _find_image(written: str, config: YoloDataConfig) -> Path | None:
-    """Find a path relative to `path` in data.yaml, or to the file's folder.
+    """Return the absolute path of an image folder or list that data.yaml names, or None if it does not exist.
 
-    Also try it without a leading `../`, as Ultralytics does for exported datasets.
+    `written` is relative to `path` in data.yaml, or to the folder of data.yaml. If neither exists, it is tried
+    without a leading `../`, as Ultralytics does.
     """
     shorter = written.removeprefix("../")
     tried = (
@@ -97,7 +98,7 @@ def _find_image(written: str, config: YoloDataConfig) -> Path | None:
 
 
 def _images_in_list(file: Path, config: YoloDataConfig, reading: LayoutContents) -> list[Path]:
-    """Read a text file that lists one image per line."""
+    """Return the images that a text file lists, one path per line."""
     images = []
     try:
         for number, line in lines_of(file):
@@ -124,7 +125,7 @@ def _read_plain(root: Path) -> LayoutContents:
 
 
 def _plain_splits(root: Path) -> dict[str, Path]:
-    """Find the image folder of each split in a dataset without data.yaml.
+    """Return the image folder of each split in a dataset without data.yaml.
 
     Layouts: images/train and labels/train; train/images and train/labels; images/ and labels/ only.
     """
@@ -143,7 +144,9 @@ def _plain_splits(root: Path) -> dict[str, Path]:
 def _number_classes(reading: LayoutContents) -> None:
     seen = [box.class_index for drafts in reading.drafts.values() for draft in drafts for box in draft.boxes]
     reading.classes = tuple(str(index) for index in range(max(seen, default=-1) + 1))
-    reading.note(reading.root, "no data.yaml and no classes.txt: the classes are named by their numbers")
+    reading.note(
+        reading.root, "there is no data.yaml and no classes.txt, so the classes are called 0, 1, 2, ..."
+    )
 
 
 def _read_labels(images: dict[str, list[Path]], reading: LayoutContents, classes: int | None) -> None:
@@ -152,10 +155,14 @@ def _read_labels(images: dict[str, list[Path]], reading: LayoutContents, classes
         reading.drafts[split] = [_draft(path, label, reading, classes) for path, label in labels.items()]
         unlabelled = sum(not label.is_file() for label in labels.values())
         if paths and unlabelled == len(labels):
-            reading.wrong(labels[paths[0]], f"no image of {split} has labels; they are expected here")
+            reading.wrong(
+                labels[paths[0]],
+                f"no image of {split} has a label file; put the labels into files like this one",
+            )
         elif unlabelled:
             reading.note(
-                paths[0].parent, f"{unlabelled:,} images of {split} have no label file and count as empty"
+                paths[0].parent,
+                f"{unlabelled:,} images of {split} have no label file and count as images without objects",
             )
         _check_stray_labels(labels, reading)
 
@@ -166,9 +173,10 @@ def _draft(image: Path, label: Path, reading: LayoutContents, classes: int | Non
 
 
 def _label_of(image: Path) -> Path:
-    """Return the label file of an image.
+    """Return the path of an image's label file.
 
-    The last `images` folder in the path is replaced by `labels`. Without one, the label is next to the image.
+    In the image's path, the last folder named `images` is replaced by `labels`. If no folder has this name,
+    the label file is next to the image.
     """
     head, separator, tail = str(image).rpartition(f"{os.sep}images{os.sep}")
     place = f"{head}{os.sep}labels{os.sep}{tail}" if separator else str(image)
@@ -176,12 +184,12 @@ def _label_of(image: Path) -> Path:
 
 
 def _check_stray_labels(labels: dict[Path, Path], reading: LayoutContents) -> None:
-    """Record a finding for each label file without an image."""
+    """Record a problem in `reading` for each label file without an image."""
     expected = set(labels.values())
     folders = {label.parent for label in expected if label.parent.is_dir()}
     for label in sorted({path for folder in folders for path in files_below(folder, reading)} - expected):
         if label.suffix == ".txt" and label.name.lower() not in NO_LABELS and not _has_image(label):
-            reading.wrong(label, "a label without an image; add the image, or remove the label")
+            reading.wrong(label, "this label file has no image; add the image, or remove the file")
 
 
 def _has_image(label: Path) -> bool:

@@ -26,7 +26,7 @@ class YoloDataConfig:
 
     @property
     def folder(self) -> Path:
-        """The base of relative paths: `path` if it exists, else the folder of the file."""
+        """The folder that relative paths refer to: `path` if it exists, otherwise the folder of data.yaml."""
         named = self.values.get("path")
         place = (self.file.parent / str(named)) if named else self.file.parent
         return (place if exists(place) and place.is_dir() else self.file.parent).resolve()
@@ -52,12 +52,17 @@ def load_config(file: Path) -> YoloDataConfig:
     """Load a data.yaml; raise BadDataset if it is missing or not a YAML mapping."""
     if not file.is_file():
         raise BadDataset(
-            [Finding(file, "data.yaml is missing: it says where the images are and names the classes")]
+            [
+                Finding(
+                    file,
+                    "data.yaml is missing; it has to name the image folders (train, val) and the classes (names)",
+                )
+            ]
         )
     text = text_of(file)
     values = _parse(file, text)
     if not isinstance(values, dict):
-        raise BadDataset([Finding(file, "has to be a mapping with train, val and names")])
+        raise BadDataset([Finding(file, "has to be a YAML mapping with the keys train, val and names")])
     return YoloDataConfig(file=file, values=values, text=text)
 
 
@@ -75,9 +80,9 @@ def _parse(file: Path, text: str) -> Any:
 
 
 def read_names(config: YoloDataConfig, reading: LayoutContents) -> tuple[str, ...]:
-    """Return the class names in `names`: a list, or a mapping with keys 0, 1, 2 and so on.
+    """Return the class names from `names` in data.yaml: a list, or a mapping with keys 0, 1, 2 and so on.
 
-    If there is only `nc`, return class_0, class_1 and so on.
+    If data.yaml has only `nc`, the number of classes, return class_0, class_1 and so on.
     """
     names, count = config.values.get("names"), config.values.get("nc")
     if names is None and isinstance(count, int) and count > 0:
@@ -101,9 +106,9 @@ def _names(config: YoloDataConfig, names: Any, reading: LayoutContents) -> tuple
 
 def _problems(names: Any) -> str:
     if names is None:
-        return "names is missing: the classes, as a list or as 0: first, 1: second"
+        return "names is missing; list the class names there, as [cat, dog] or as {0: cat, 1: dog}"
     if not isinstance(names, list | dict) or not names:
-        return "names has to be a list of classes, or a mapping from 0 on"
+        return "names has to be a list of class names, or a mapping with the keys 0, 1, 2, ..."
     if isinstance(names, dict) and set(names) != set(range(len(names))):
         return f"the keys of names have to be 0 to {len(names) - 1} without a gap"
     values = list(names.values()) if isinstance(names, dict) else names
@@ -111,9 +116,11 @@ def _problems(names: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return f"the class name {value!r} has to be text; put it in quotes"
         if not str(value).strip() or not str(value).isprintable():
-            return f"the class name {value!r} contains characters that cannot be printed"
+            return (
+                f"the class name {value!r} is empty or contains characters that cannot be printed; rename it"
+            )
     twice = next((value for value in values if values.count(value) > 1), None)
-    return f"the class {twice!r} is named twice" if twice is not None else ""
+    return f"two classes are called {twice!r}; rename one" if twice is not None else ""
 
 
 def read_keypoint_shape(config: YoloDataConfig, reading: LayoutContents) -> tuple[int, int] | None:
@@ -123,6 +130,6 @@ def read_keypoint_shape(config: YoloDataConfig, reading: LayoutContents) -> tupl
     match shape:
         case [int(count), int(numbers)] if count > 0 and numbers in (2, 3):
             return count, numbers
-    what = f"kpt_shape has to be [how many, 2 or 3], not {shape!r}"
+    what = f"kpt_shape has to be [number of keypoints, 2 or 3], not {shape!r}"
     reading.wrong(config.file, what, config.line_of("kpt_shape"))
     return None

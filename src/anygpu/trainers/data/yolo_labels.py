@@ -18,7 +18,7 @@ BOX = 5  # numbers in the line of a box: the class and four coordinates
 
 
 def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tuple[Box, ...]:
-    """Read the objects of one image. Problems in a line are recorded as findings."""
+    """Return the objects in the label file of one image. Invalid lines are recorded as problems in `reading`."""
     boxes: dict[Box, None] = {}
     try:
         for number, line in lines_of(path):
@@ -43,12 +43,14 @@ def _read_box(line: str, path: Path, number: int, reading: LayoutContents, class
 
 
 def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
-    """Parse a line; raise ValueError if it is malformed."""
+    """Parse one line of a label file; raise ValueError if it is malformed."""
     words = line.split()
     try:
         numbers = tuple(map(float, words))
     except ValueError:
-        raise ValueError(f"malformed line {_shorten(line)}: only numbers, separated by spaces") from None
+        raise ValueError(
+            f"malformed line {_shorten(line)}: it has to contain only numbers, separated by spaces"
+        ) from None
     index = _class_index(words[0], numbers[0])
     if keypoint_shape is not None:
         return _parse_keypoints(index, numbers, keypoint_shape)
@@ -58,7 +60,7 @@ def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
     if len(numbers) < 7 or len(numbers) % 2 == 0:
         raise ValueError(
             f"malformed line {_shorten(line)}: {len(numbers)} numbers; a box has 5 (class x y w h),"
-            " a polygon a class and three or more pairs"
+            " a polygon has a class and three or more x y pairs"
         )
     return Box(index, *bounding_box(numbers[1:]), polygon=numbers[1:])
 

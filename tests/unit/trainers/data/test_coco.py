@@ -118,15 +118,15 @@ def test_crowds_and_run_lengths_are_left_out_and_noted(tmp_path: Path) -> None:
     assert [box.polygon for box in found.splits["train"][0].boxes] == [()]
     notes = " ".join(each.what for each in found.notes)
     assert "1 crowd annotations (iscrowd) are ignored" in notes
-    assert "run lengths (RLE) are not read" in notes
+    assert "run-length encoded masks (RLE) are not supported" in notes
 
 
 @pytest.mark.parametrize(
     ("annotations", "what"),
     [
         ([annotation(1), annotation(1)], "annotation 1: another annotation has the same id"),
-        ([annotation(category=9)], "annotation 1: unknown category 9; there are 3, 7"),
-        ([annotation(image=5)], "annotation 1: there is no usable image with the id 5"),
+        ([annotation(category=9)], "annotation 1: unknown category_id 9; the categories are 3, 7"),
+        ([annotation(image=5)], "annotation 1: image_id is 5, but no valid entry of images has this id"),
         ([annotation(bbox=[1, 2, 3])], "annotation 1: bbox has to be four numbers"),
         ([annotation(bbox=[1, 2, True, 3])], "annotation 1: bbox has to be four numbers"),
         ([annotation(bbox=[1, 2, 0, 4])], "annotation 1 of a.png: the box has no size"),
@@ -135,7 +135,7 @@ def test_crowds_and_run_lengths_are_left_out_and_noted(tmp_path: Path) -> None:
             [annotation(segmentation=[[1, 2, 3]])],
             "annotation 1: segmentation has to be lists of three or more",
         ),
-        (["text"], "annotations[0]: has to be an object"),
+        (["text"], "annotations[0]: has to be a JSON object"),
     ],
 )
 def test_a_wrong_annotation_is_named_by_its_id(tmp_path: Path, annotations: list[Any], what: str) -> None:
@@ -160,13 +160,13 @@ IMAGE = {"id": 1, "file_name": "a.png", "width": WIDTH, "height": HEIGHT}
         ),
         (
             {"images": [IMAGE | {"height": 11}]},
-            "train/a.png: the annotations say 20 by 11 pixels, the image is 20 by 10",
+            "train/a.png: the annotations say 20 by 11 pixels, but the image is 20 by 10",
         ),
         (
             {"images": [IMAGE | {"file_name": "b.png"}]},
             "train/_annotations.coco.json: the image b.png (id 1) does not",
         ),
-        ({"images": None}, "train/_annotations.coco.json: is not COCO: the list 'images' is missing"),
+        ({"images": None}, "train/_annotations.coco.json: is not a COCO file: it has no list 'images'"),
         (
             {"categories": [{"id": 3, "name": "cow"}]},
             "valid/_annotations.coco.json: category 3 is 'cat' here and 'cow'",
@@ -192,7 +192,9 @@ def test_a_dataset_without_a_class_teaches_nothing(tmp_path: Path) -> None:
     nothing = content(annotations=[], categories=[])
     root = exported(tmp_path, nothing)
     write(root / "valid" / "_annotations.coco.json", json.dumps(nothing))
-    assert findings(root) == [".: the dataset defines no classes"]
+    assert findings(root) == [
+        ".: the dataset defines no classes; list them in data.yaml, the COCO categories or class folders"
+    ]
 
 
 def test_an_image_stored_lying_on_its_side_is_as_large(tmp_path: Path) -> None:
@@ -220,4 +222,4 @@ def test_two_files_for_one_split_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.png", png(WIDTH, HEIGHT))
     for name in ("first.json", "second.json"):
         write(tmp_path / name, json.dumps(content()))
-    assert "2 files annotate train" in findings(tmp_path)[0]
+    assert "2 annotation files are for the split train" in findings(tmp_path)[0]

@@ -143,14 +143,14 @@ def test_coco_gets_areas_and_counts_of_keypoints(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_empty_is_not_written_into(tmp_path: Path) -> None:
     first = data.load(yolo(tmp_path / "yolo", {"train/a": "", "train/c": "0 .5 .5 .2 .2", "val/b": ""}))
     write(tmp_path / "mine" / "thesis.txt", "precious")
-    with pytest.raises(data.BadDataset, match="exists already; name an empty folder"):
+    with pytest.raises(data.BadDataset, match="exists already and is not an empty folder"):
         data.to_coco(first, tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
 def test_an_image_folder_has_no_boxes_to_convert_but_can_be_written_split(tmp_path: Path) -> None:
     first = data.load(image_folder(tmp_path / "pets", {"cat": 6, "dog": 6}))
-    with pytest.raises(data.BadDataset, match="no boxes to convert"):
+    with pytest.raises(data.BadDataset, match="no boxes, so it cannot be converted"):
         data.to_yolo(first, tmp_path / "yolo")
     again = data.load(data.to_image_folder(first, tmp_path / "split"))
     assert again.has_own_split

@@ -55,7 +55,7 @@ def test_a_link_out_of_the_dataset_is_named(tmp_path: Path) -> None:
     elsewhere = write(tmp_path / "elsewhere.png", png())
     root = image_folder(tmp_path / "data", {"cat": 3, "dog": 3})
     (root / "cat" / "linked.png").symlink_to(elsewhere)
-    with pytest.raises(data.BadDataset, match=r"linked.png: points outside the dataset"):
+    with pytest.raises(data.BadDataset, match=r"linked.png: leads outside the dataset"):
         data.load(root)
 
 

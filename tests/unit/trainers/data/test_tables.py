@@ -47,7 +47,7 @@ def test_what_only_looks_like_a_number_makes_a_category(tmp_path: Path, word: st
     [
         ("", "t.csv: the table is empty"),
         ("a,b\n", "t.csv: the table has columns but no rows"),
-        ("a,b\n1,2\n3\n4,5,6\n", "t.csv:3: 1 values, where the first line has 2 columns"),
+        ("a,b\n1,2\n3\n4,5,6\n", "t.csv:3: the line has 1 values, but the first line has 2 columns"),
         ("a,a\n1,2\n", "t.csv:1: two columns are called 'a'"),
         ("a,\n1,2\n", "t.csv:1: column 2 has no name"),
         ('a,b\n1,"2\n', "t.csv:2: is not CSV: unexpected end of data"),

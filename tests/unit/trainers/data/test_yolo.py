@@ -90,7 +90,7 @@ def test_a_tree_of_images_and_labels_needs_no_data_yaml(tmp_path: Path, split_fi
         write(tmp_path / labels / "a.txt", "2 .5 .5 .1 .1")
     found = data.load(tmp_path)
     assert (found.classes, list(found.splits)) == (("0", "1", "2"), ["train", "val"])
-    assert "named by their numbers" in found.notes[0].what
+    assert "the classes are called 0, 1, 2" in found.notes[0].what
 
 
 def test_a_tree_without_splits_is_split_and_classes_txt_names_the_classes(tmp_path: Path) -> None:
@@ -124,15 +124,15 @@ def test_everything_wrong_with_labels_is_said_at_once_with_file_and_line(tmp_pat
     assert findings(tmp_path) == [
         "labels/train/a.txt:2: class index 7 is out of range: classes go from 0 to 1",
         "labels/train/a.txt:3: the box is outside the image: x from 0.65 to 1.15, y from 0.45 to 0.55,"
-        " where the image goes from 0 to 1",
+        " but both must be from 0 to 1",
         "labels/train/a.txt:4: the box has no size: width 0, height 0.1",
         "labels/train/a.txt:5: malformed line '0 .5 .5': 3 numbers; a box has 5 (class x y w h),"
-        " a polygon a class and three or more pairs",
-        "labels/train/a.txt:7: malformed line 'cat .5 .5 .1 .1': only numbers, separated by spaces",
+        " a polygon has a class and three or more x y pairs",
+        "labels/train/a.txt:7: malformed line 'cat .5 .5 .1 .1': it has to contain only numbers, separated by spaces",
         "labels/train/a.txt:8: malformed line: the class has to be a whole number, not 0.5",
-        "labels/train/a.txt:9: a number is not finite",
+        "labels/train/a.txt:9: a coordinate is NaN or infinite; correct it, or remove the object",
         "labels/train/a.txt:10: the box is outside the image: x from 0.1 to 1.5, y from 0.1 to 0.9,"
-        " where the image goes from 0 to 1",
+        " but both must be from 0 to 1",
         "labels/train/a.txt:11: class index -1 is out of range: classes go from 0 to 1",
         "labels/train/a.txt:12: malformed line: the class has to be a whole number, not nan",
     ]
@@ -158,14 +158,14 @@ def test_keypoints_that_do_not_fit_kpt_shape_are_named(tmp_path: Path) -> None:
             "names: [cat, no]\ntrain: images/train\n",
             "data.yaml:1: the class name False has to be text; put it in quotes",
         ),
-        ("names: [cat, cat]\ntrain: images/train\n", "data.yaml:1: the class 'cat' is named twice"),
+        ("names: [cat, cat]\ntrain: images/train\n", "data.yaml:1: two classes are called 'cat'; rename one"),
         ("names: [cat, dog]\nnc: 3\ntrain: images/train\n", "data.yaml:2: nc is 3, but there are 2 names"),
         ("names: [cat, dog]\n", "data.yaml: train is missing"),
         ("names: [cat, dog]\nval: images/val\n", ".: there is no train split"),
         ("names: [cat, dog]\ntrain: pictures\n", "data.yaml:2: train: pictures does not exist"),
         ("names: [cat, dog]\ntrain: images/train\nkpt_shape: 5\n", "data.yaml:3: kpt_shape has to be"),
         ("names: [cat\ntrain: x\n", "data.yaml:2: is not YAML"),
-        ("just text\n", "data.yaml: has to be a mapping"),
+        ("just text\n", "data.yaml: has to be a YAML mapping"),
     ],
 )
 def test_a_wrong_data_yaml_says_what_to_correct(tmp_path: Path, config: str, what: str) -> None:
@@ -194,7 +194,7 @@ def test_images_and_labels_that_lost_each_other_are_named(tmp_path: Path) -> Non
     write(tmp_path / "list.txt", "images/train/a.png\nimages/train/missing.png\n")
     write(tmp_path / "data.yaml", "names: [cat, dog]\ntrain: list.txt\nval: images/val\n")
     assert findings(tmp_path) == [
-        "labels/train/gone.txt: a label without an image; add the image, or remove the label",
+        "labels/train/gone.txt: this label file has no image; add the image, or remove the file",
         "list.txt:2: the image images/train/missing.png does not exist",
     ]
 
@@ -202,7 +202,9 @@ def test_images_and_labels_that_lost_each_other_are_named(tmp_path: Path) -> Non
 def test_no_label_at_all_says_where_they_are_expected(tmp_path: Path) -> None:
     yolo(tmp_path, {"train/a": BOX, "val/b": BOX})
     (tmp_path / "labels/train/a.txt").rename(tmp_path / "a.txt")
-    assert findings(tmp_path) == ["labels/train/a.txt: no image of train has labels; they are expected here"]
+    assert findings(tmp_path) == [
+        "labels/train/a.txt: no image of train has a label file; put the labels into files like this one"
+    ]
 
 
 def test_an_image_without_a_label_file_shows_nothing_and_is_noted(tmp_path: Path) -> None:
