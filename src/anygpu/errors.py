@@ -35,7 +35,7 @@ class AnygpuError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a spec: the field, its value, a message, and a suggestion."""
+    """One problem of a spec or request: the field (`place`), its value, a message, and a suggestion."""
 
     place: str
     value: Any
@@ -143,7 +143,7 @@ class UnsafePath(AnygpuError):
 
 
 class QuotaExceeded(AnygpuError):
-    """A quota or budget is used up. Wait until other jobs end, or ask an administrator to raise it."""
+    """A quota or budget is used up. Wait until other jobs end, or ask an administrator for a higher limit."""
 
     code = "quota_exceeded"
 
@@ -180,7 +180,7 @@ class LaunchRefused(LaunchError):
 
 
 class NoQuota(LaunchRefused):
-    """The account's quota does not allow this machine. Request more from the provider; other backends are used."""
+    """The account's quota does not allow this machine. Ask the provider for more; meanwhile other backends are used."""
 
     code = "quota"
     retryable = True
@@ -202,13 +202,13 @@ class BackendNotOpen(AnygpuError):
 
 
 class KindUnusable(AnygpuError):
-    """The backend kind cannot be used here. Install the packages it needs, and restart the server."""
+    """This kind of backend cannot be used on this server. Install the packages it needs, and restart the server."""
 
     code = "kind_unusable"
 
 
 class LeaseLost(AnygpuError):
-    """Another process holds the lease now. Stop writing: the new holder continues the work."""
+    """Another control process holds the lease now. Stop writing: the other process continues the work."""
 
     code = "lease_lost"
 
@@ -228,7 +228,7 @@ class StoreBusy(AnygpuError):
 
 
 class BlobMissing(AnygpuError):
-    """A stored file is missing. Retention deleted it, or it was never fully uploaded."""
+    """A stored file is missing. Retention deleted it, or its upload never finished; choose another file."""
 
     code = "blob_missing"
 

@@ -6,7 +6,7 @@ from anygpu.api.base import TIME, ApiModel, RequestModel
 
 
 class ApiIndex(ApiModel):
-    """Paths that a browser can open."""
+    """The page after a browser login: paths of the API that a browser can open."""
 
     jobs: str = Field(examples=["/api/v1/training"])
     machines: str = Field(examples=["/api/v1/machines"])

@@ -35,14 +35,14 @@ class AttemptAssignment(ApiModel):
 
 
 class AgentOrder(ApiModel):
-    """An order to the agent: `cancel`, or `stop` with a reason."""
+    """A command of the server to the agent: `cancel`, or `stop` with a reason."""
 
     kind: str
     reason: str | None = None
 
 
 class ReportReceipt(ApiModel):
-    """The answer to a report or heartbeat. Frames up to number `acked` are stored."""
+    """The answer to a report or heartbeat. The server has stored the frames up to number `acked`."""
 
     acked: int
     lease_s: float

@@ -34,7 +34,7 @@ class LeftoverResource(ApiModel):
 
 
 class MachineList(ApiModel):
-    """Machines as the providers list them now. `silent` gives a reason for each backend that did not answer."""
+    """Machines as the providers list them now. `silent` maps each backend that did not answer to the reason."""
 
     machines: list[MachineDetails]
     leftovers: list[LeftoverResource]
@@ -42,7 +42,7 @@ class MachineList(ApiModel):
 
 
 class SweepReport(ApiModel):
-    """Machines and leftovers without an owner, which are being removed. `troubles` lists what failed, and why."""
+    """Machines and leftovers without an owner, which are being removed. `troubles` lists failed removals."""
 
     machines: list[MachineDetails] = Field(examples=[[]])
     leftovers: list[LeftoverResource]

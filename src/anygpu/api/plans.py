@@ -127,7 +127,7 @@ class JobPlanDetails(ApiModel):
 
 
 class ErrorSummary(ApiModel):
-    """Errors of predictions as fractions of the actual value. `held` counts intervals that contained that value."""
+    """Prediction errors as fractions of the actual value. `held` counts the intervals that contained this value."""
 
     jobs: int = Field(examples=[12])
     median_error: float = Field(examples=[0.08])

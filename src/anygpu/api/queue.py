@@ -30,7 +30,7 @@ class RunningJob(ApiModel):
 
 
 class BackendSlot(ApiModel):
-    """Capacity of a backend. All offers of a cloud form one slot, described by the cheapest offer."""
+    """Free capacity of a machine. A cloud has one entry for all its offers, described by the cheapest offer."""
 
     backend: str = Field(examples=["local"])
     name: str = Field(examples=["here"])

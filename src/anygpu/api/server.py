@@ -10,7 +10,7 @@ GPU = {"index": 0, "uuid": "GPU-…", "name": "L4", "use": 0.9, "memory_used": 9
 
 
 class Health(ApiModel):
-    """The answer of a server process that runs."""
+    """The answer of a running server process."""
 
     ok: bool = Field(examples=[True])
 

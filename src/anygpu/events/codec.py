@@ -28,7 +28,7 @@ def decode(kind: str, version: int, data: bytes | str) -> Event:
     cls = _TYPES.get(kind)
     if cls is None:
         raise Internal(
-            f"the journal holds an event of unknown type {kind!r}; it was written by a newer anygpu"
+            f"the journal has an event of unknown type {kind!r}, written by a newer anygpu; update this server"
         )
     adapter: TypeAdapter[Event] = _adapter(cls)
     if version == cls.VERSION:

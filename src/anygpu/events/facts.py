@@ -75,7 +75,7 @@ class Prediction:
 class BetterPlace:
     """A better offer for the rest of a running job.
 
-    The gains of moving there are given as expected, and for a bad case.
+    It has the expected gains of a migration to this offer, and the gains in a bad case.
     """
 
     offer: Offer
@@ -122,7 +122,7 @@ class Failure:
 class Marks:
     """Amounts of log and metric data that an attempt has stored.
 
-    A client that follows the attempt receives all of them before its stream ends.
+    A client that follows the attempt receives all of this data before its stream ends.
     """
 
     log_bytes: int = 0

@@ -1,7 +1,7 @@
 """The state machine of a job: fold its events into a view, and refuse events that do not fit the state of the job.
 
-The check runs inside the journal's transaction. So the journal can never hold two terminal states of one job,
-nor commits of two attempts at the same time.
+The check runs inside the journal's transaction. So a job can never have two terminal states, and only one of its
+attempts can commit at a time.
 """
 
 from collections.abc import Callable, Iterable
@@ -77,10 +77,14 @@ def step(view: JobView | None, recorded: Recorded) -> JobView:
     event = recorded.event
     if view is None:
         if not isinstance(event, JobSubmitted):
-            raise InvalidEvent(f"{type(event).__name__} before JobSubmitted")
+            raise InvalidEvent(
+                f"{type(event).__name__} refused: the first event of a job must be JobSubmitted"
+            )
         return _new_view(event, recorded)
     if view.is_terminal and not isinstance(event, AFTERWARDS):
-        raise InvalidEvent(f"{type(event).__name__} after the job {view.status}")
+        raise InvalidEvent(
+            f"{type(event).__name__} refused: the job has already ended with the status {view.status}"
+        )
     after = _apply(event, view, recorded.at_ms)
     return replace(after, position=recorded.position, updated_at_ms=recorded.at_ms)
 
@@ -104,7 +108,9 @@ def _new_view(event: JobSubmitted, recorded: Recorded) -> JobView:
 
 @singledispatch
 def _apply(event: Event, view: JobView, at_ms: int) -> JobView:
-    raise InvalidEvent(f"{type(event).__name__} is not an event of a running job")
+    raise InvalidEvent(
+        f"{type(event).__name__} refused: the job was already submitted, or the event type is unknown"
+    )
 
 
 @_apply.register
@@ -142,7 +148,11 @@ def _(event: BetterPlaceFound, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
     _require(view.live_attempt is None, event, "another attempt is live")
-    _require(event.attempt == len(view.attempts) + 1, event, "not the next number")
+    _require(
+        event.attempt == len(view.attempts) + 1,
+        event,
+        "its attempt number does not follow that of the newest attempt",
+    )
     _require(not view.cancel_requested, event, "the job is being cancelled")
     attempt = AttemptView(
         number=event.attempt,
@@ -168,7 +178,11 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
 def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
     # A fast agent may have claimed the attempt, or even ended it, before the launch call returned.
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and not attempt.is_released, event, "no such attempt to launch")
+    _require(
+        attempt is not None and not attempt.is_released,
+        event,
+        "the attempt does not exist or is already released",
+    )
     _require(attempt is not None and attempt.handle is None, event, "already launched")
     return _with_attempt(view, event.attempt, lambda a: replace(a, handle=event.handle, launched_at_ms=at_ms))
 
@@ -199,7 +213,7 @@ def _(event: AttemptClaimed, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: TrainingStarted, view: JobView, at_ms: int) -> JobView:
     attempt = _require_live(event, event.attempt, view)
-    _require(attempt.claimant is not None, event, "nobody claimed the attempt")
+    _require(attempt.claimant is not None, event, "no agent has claimed the attempt")
     view = replace(view, phase=Phase.TRAINING)
     return _with_attempt(view, event.attempt, lambda a: replace(a, training_at_ms=at_ms))
 
@@ -289,9 +303,15 @@ def _(event: AttemptLost, view: JobView, at_ms: int) -> JobView:
 def _(event: HoldStarted, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
     _require(
-        attempt is not None and attempt.is_over and not attempt.is_released, event, "there is nothing to hold"
+        attempt is not None and attempt.is_over and not attempt.is_released,
+        event,
+        "the attempt has not ended or is already released",
     )
-    _require(attempt is not None and attempt.held_until_ms is None, event, "it was held already")
+    _require(
+        attempt is not None and attempt.held_until_ms is None,
+        event,
+        "the machine of the attempt was already held",
+    )
     view = replace(view, phase=Phase.HELD)
     return _with_attempt(view, event.attempt, lambda a: replace(a, held_until_ms=event.until_ms))
 
@@ -299,7 +319,7 @@ def _(event: HoldStarted, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: HoldEnded, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and attempt.is_held, event, "it is not held")
+    _require(attempt is not None and attempt.is_held, event, "the machine of the attempt is not held")
     view = replace(view, phase=Phase.FINISHING)
     return _with_attempt(view, event.attempt, lambda a: replace(a, hold_ended=True))
 
@@ -307,7 +327,7 @@ def _(event: HoldEnded, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: AttemptStranded, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and not attempt.is_released, event, "the attempt is released")
+    _require(attempt is not None and not attempt.is_released, event, "the attempt is already released")
     view = replace(view, reason=event.reason)
     return _with_attempt(view, event.attempt, lambda a: replace(a, stranded=event.reason))
 
@@ -327,7 +347,7 @@ def _(event: OrphanEnded, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
     _require(attempt is not None and attempt.is_released, event, "the attempt is not released")
     known = attempt is not None and event.usage in attempt.orphans
-    _require(not known, event, "it is in the ledger already")
+    _require(not known, event, "the cost of this machine is already in the ledger")
     view = replace(view, cost_microusd=view.cost_microusd + event.usage.cost_microusd)
     return _with_attempt(view, event.attempt, lambda a: replace(a, orphans=(*a.orphans, event.usage)))
 
@@ -342,7 +362,9 @@ def _(event: MeterDiffered, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: RecoveryStarted, view: JobView, at_ms: int) -> JobView:
     newest = view.newest_attempt
-    _require(newest is not None and newest.number == event.attempt, event, "not the newest attempt")
+    _require(
+        newest is not None and newest.number == event.attempt, event, "the attempt is not the newest one"
+    )
     _require(newest is not None and newest.is_over, event, "the attempt is not over")
     _require(view.recovering_since_ms is None, event, "already recovering")
     return replace(
@@ -381,7 +403,7 @@ def _end_job(event: Event, view: JobView, at_ms: int, status: Status) -> JobView
 def _with_checkpoints(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
     """Return the view with the newest of these checkpoints.
 
-    The ids of deleted checkpoints are kept for a while, to recognise repeated commits.
+    The ids of the checkpoints that are dropped are kept for a while, to recognise repeated commits.
     """
     surplus = max(0, len(checkpoints) - max(1, view.spec.checkpoint.keep))
     past = (*view.past_checkpoints, *(c.id for c in checkpoints[:surplus]))

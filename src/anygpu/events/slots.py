@@ -1,4 +1,7 @@
-"""Count the slots that jobs use on shared machines. Past usage decays over time. Pure functions."""
+"""Count the slots that jobs use on the organisation's own machines. Pure functions.
+
+A slot is one GPU, or one processor for jobs without GPUs. Past usage counts less the older it is.
+"""
 
 import math
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ class SlotUsage:
     def decayed(self, now_s: float) -> float:
         """Return the slot-seconds that still count at `now_s`.
 
-        Without decay if `now_s` is before the last update, as after a change of the clock.
+        Nothing decays if `now_s` is before the last update, as after the clock was set back.
         """
         return float(self.gpu_s * 0.5 ** (max(0.0, now_s - self.at_s) / HALF_LIFE_S))
 
@@ -37,7 +40,7 @@ class SlotUsage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TenantKey:
-    """A project and a kind of slot: the unit of fair sharing."""
+    """A tenant: a project and a kind of slot. Tenants share the slots fairly."""
 
     organisation: str
     project: str

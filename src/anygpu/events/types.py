@@ -53,7 +53,7 @@ class BetterPlaceFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLaunching(Event):
-    """The intent to launch, written before the provider is called. All its resources get `name`."""
+    """The intent to launch, written before the provider is called. All resources of the attempt get `name`."""
 
     attempt: int
     name: str

@@ -48,7 +48,7 @@ def read_file(path: Path) -> Document:
         raw = path.read_bytes()
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise invalid_document(str(path), "is not UTF-8 text") from None
+        raise invalid_document(str(path), "is not UTF-8 text; save the file as UTF-8") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise invalid_document(str(path), f"cannot be read: {reason}") from None
@@ -95,7 +95,7 @@ def require_short(text: str, source: str) -> None:
 
 
 def parse_scalar(text: str) -> Any:
-    """Parse a scalar by the rules of YAML 1.2. There `no` and `on` are texts, unlike in YAML 1.1."""
+    """Parse a scalar by the rules of YAML 1.2, in which `no` and `on` are strings and not booleans."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INT.fullmatch(text):

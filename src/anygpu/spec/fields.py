@@ -26,7 +26,7 @@ from anygpu.spec.normalize import Finding
 class AliasedValue:
     """A value given under an alias.
 
-    The value is parsed by the rules of the alias, and errors name the alias.
+    The alias may have another unit: `max_cost` is in dollars, `max_cost_microusd` is not. Errors name the alias.
     """
 
     name: str
@@ -130,7 +130,7 @@ def as_number(value: Any) -> Any:
 def require_relative_path(value: str) -> str:
     """Return the path if it is relative and stays inside its directory, else raise ValueError.
 
-    The check is valid for every operating system.
+    A path that is absolute on any operating system is refused.
     """
     parts = re.split(r"[/\\]", value)
     if not value.strip():
@@ -143,7 +143,7 @@ def require_relative_path(value: str) -> str:
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
-    """Return a validator that applies the same parser to the alias and to the field with the unit."""
+    """Return a validator that applies `parse` to values given under the field name and under its alias."""
     return BeforeValidator(lambda value: parse(value.value if isinstance(value, AliasedValue) else value))
 
 

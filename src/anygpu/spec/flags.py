@@ -67,7 +67,8 @@ def from_flags(flags: Mapping[str, Any], sets: Sequence[str] = ()) -> dict[str, 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], place: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return `base` with `over` merged into it.
 
-    Mappings are merged key by key. Lists are replaced, and so are other names of the same field in `base`.
+    Mappings are merged key by key, and lists are replaced. If `over` sets a field under one name, the other names of
+    this field are removed from `base`.
     """
     merged = dict(base)
     for key, value in over.items():

@@ -1,6 +1,6 @@
 """Ignore rules for packing the working directory.
 
-The rules come from defaults, and from .gitignore and .anygpuignore files with git's semantics.
+The rules come from defaults, from .gitignore and .anygpuignore files, and from the spec. They work as in git.
 """
 
 from collections.abc import Iterator, Sequence

@@ -69,7 +69,7 @@ def _parse_trainer(name: str) -> str:
     file, colon, kind = name.partition(":")
     if file.endswith(".py"):
         if not kind.isidentifier():
-            raise ValueError(f"names no class of the file; write {file}:MyTrainer")
+            raise ValueError(f"does not name a class in the file; write {file}:MyTrainer")
         return f"{require_relative_path(file)}:{kind}"
     if colon or name.startswith("."):
         raise ValueError("is not a valid trainer name; write a trainer in a file as ./my_trainer.py:Mine")
@@ -85,7 +85,7 @@ def _parse_command(value: Any) -> Any:
         raise ValueError("is not a command; write a shell command, or a list of at most 5000 words")
     words = tuple(as_text(word) for word in value)
     if not all(isinstance(word, str) for word in words):
-        raise ValueError("is not a command; every item of the list must be a text")
+        raise ValueError("is not a command; every item of the list must be a string")
     return words
 
 
@@ -100,7 +100,9 @@ def _parse_requirements(value: Any) -> Any:
     if len(value) > 1000:
         raise ValueError("has more than 1000 requirements; put them in a file and give its path")
     if any("\n" in line or len(line) > 1000 for line in value):
-        raise ValueError("has a requirement with a line break or more than 1000 characters")
+        raise ValueError(
+            "has a requirement with a line break or more than 1000 characters; write one requirement per item"
+        )
     return tuple(value)
 
 
@@ -121,12 +123,19 @@ Name = Annotated[
     TextPattern(
         r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?",
         100,
-        "is not a name; use letters, digits, '.', '_' and '-'",
+        "is not a valid job name; use letters, digits, '.', '_' and '-', and a letter or digit at both ends",
     ),
     AfterValidator(_check_job_name),
 ]
 EnvName = Annotated[str, TextPattern(_ENV, 200, _ENV_MESSAGE), AfterValidator(_check_variable_name)]
-SecretName = Annotated[str, TextPattern(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", 200, "is not a valid secret name")]
+SecretName = Annotated[
+    str,
+    TextPattern(
+        r"[A-Za-z0-9_][A-Za-z0-9_./-]*",
+        200,
+        "is not a valid secret name; use letters, digits, '_', '.', '/' and '-'",
+    ),
+]
 EnvValue = Annotated[Text, Field(max_length=65_536)]
 ResumeFrom = Annotated[
     Text,
@@ -137,7 +146,12 @@ ResumeFrom = Annotated[
     ),
 ]
 Image = Annotated[
-    str, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 500, "is not a valid container image name")
+    str,
+    TextPattern(
+        r"[A-Za-z0-9][A-Za-z0-9._/:@-]*",
+        500,
+        "is not a valid container image name; write it as 'repository/name:tag'",
+    ),
 ]
 
 
@@ -232,13 +246,13 @@ def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
     if data.get("args") and given and "script" not in given:
         conflicts.append((("args",), None, f"are only for a script; put them in {given[0]!r}"))
     if data.get("config") and given and "trainer" not in given:
-        conflicts.append((("config",), None, "is only for a trainer; a script takes args or env"))
+        conflicts.append((("config",), None, "is only for a trainer; use args or env for a script"))
     if data.get("image") and data.get("requirements"):
         conflicts.append(
             (
                 ("requirements",),
                 None,
-                "cannot be combined with image; install packages in the image with setup",
+                "cannot be combined with image; install packages in the container with setup",
             )
         )
     return conflicts

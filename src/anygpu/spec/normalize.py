@@ -58,7 +58,7 @@ class Normalizer:
     def _is_key(self, key: Any, path: FieldPath) -> bool:
         if isinstance(key, str):
             return self._text(key, (*path, key[:100])) is not None
-        self._add_finding(path, preview(key), "is not a valid key; keys must be texts")
+        self._add_finding(path, preview(key), "is not a valid key; keys must be strings")
         return False
 
     def _leaf(self, value: Any, path: FieldPath) -> Any:
@@ -100,7 +100,7 @@ class Normalizer:
         if isinstance(value, Decimal):
             return self._text(str(value), path)
         return self._add_finding(
-            path, None, f"is a {type(value).__name__}; use texts, numbers, lists and mappings"
+            path, None, f"is a {type(value).__name__}; use strings, numbers, lists and mappings"
         )
 
     def _add_finding(self, path: FieldPath, value: Any, message: str) -> Any:

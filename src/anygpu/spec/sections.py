@@ -147,12 +147,20 @@ class Placement(SpecModel):
     def _check_contradictions(self) -> Self:
         findings = [
             *self._clash(
-                "forbidden", set(self.forbidden) & set(self.allowed), "is both allowed and forbidden"
+                "forbidden",
+                set(self.forbidden) & set(self.allowed),
+                "is both allowed and forbidden; remove it from one of the lists",
             ),
             *self._clash(
-                "fallbacks", set(self.fallbacks) & set(self.forbidden), "is both a fallback and forbidden"
+                "fallbacks",
+                set(self.fallbacks) & set(self.forbidden),
+                "is both a fallback and forbidden; remove it from one of the lists",
             ),
-            *self._clash("fallbacks", self._not_allowed(), "is a fallback but is not in 'allowed'"),
+            *self._clash(
+                "fallbacks",
+                self._not_allowed(),
+                "is a fallback but is not in 'allowed'; add it there, or remove the fallback",
+            ),
         ]
         if findings:
             raise FieldErrors(*findings)
@@ -166,7 +174,9 @@ class Placement(SpecModel):
         return [((field,), name, message) for name in sorted(names)]
 
 
-Sha256 = Annotated[str, TextPattern(r"[0-9a-f]{64}", 64, "is not a SHA-256 in lower-case hexadecimal")]
+Sha256 = Annotated[
+    str, TextPattern(r"[0-9a-f]{64}", 64, "is not a SHA-256; write 64 hexadecimal digits in lower case")
+]
 Arguments = Annotated[tuple[Text, ...], Field(max_length=5000), BeforeValidator(shorthand.words)]
 Patterns = Annotated[tuple[RelativePath, ...], Field(max_length=200), OneOrMore]
 Tags = Annotated[
@@ -194,11 +204,25 @@ class Dataset(SpecModel):
     path: Line | None = None
     url: Annotated[str, Field(max_length=4000)] | None = None
     name: (
-        Annotated[Text, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/-]*", 200, "is not a valid dataset name")]
+        Annotated[
+            Text,
+            TextPattern(
+                r"[A-Za-z0-9][A-Za-z0-9._/-]*",
+                200,
+                "is not a valid dataset name; use letters, digits, '.', '_', '/' and '-'",
+            ),
+        ]
         | None
     ) = None
     version: (
-        Annotated[Text, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100, "is not a valid dataset version")]
+        Annotated[
+            Text,
+            TextPattern(
+                r"[A-Za-z0-9][A-Za-z0-9._-]*",
+                100,
+                "is not a valid dataset version; use letters, digits, '.', '_' and '-'",
+            ),
+        ]
         | None
     ) = None
     parts: Annotated[tuple[Sha256, ...], Field(max_length=2000)] = ()

@@ -89,7 +89,7 @@ def as_list(value: Any) -> Any:
 
 
 def words(value: Any) -> Any:
-    """Split a text into arguments as a shell does."""
+    """Split a string into arguments as a shell does."""
     if not isinstance(value, str):
         return value
     if len(value) > MAX_WORDS_TEXT:
@@ -97,7 +97,7 @@ def words(value: Any) -> Any:
     try:
         return shlex.split(value)
     except ValueError:
-        raise ValueError("has an unclosed quotation mark") from None
+        raise ValueError("has an unclosed quotation mark; close it, or give a list of words") from None
 
 
 def interruptible(value: Any) -> Any:
@@ -125,7 +125,7 @@ def long_form(place: str, value: Any) -> Any:
 def other_names(place: str, key: str) -> frozenset[str]:
     """Return the other names of the same field.
 
-    A flag that sets the field under one name also replaces these.
+    A flag that sets the field under one name also replaces values given under these names.
     """
     friendly = ALIASES.get(place, {})
     field = friendly.get(key, key)

@@ -45,7 +45,7 @@ def _trainer_names() -> tuple[str, ...]:
 
 
 def _may_install_trainers(spec: JobSpec) -> bool:
-    """Return whether the job's environment may have trainers that are not installed here."""
+    """Return whether the job installs packages or brings its own environment, which may have other trainers."""
     return bool(spec.requirements or spec.image or spec.setup or spec.python)
 
 

@@ -84,9 +84,9 @@ def microdollars(value: Any) -> int:
         raise ValueError(_MONEY_FORM)
     micros = Decimal(match[1]) * MICROS_PER_DOLLAR
     if micros != int(micros):
-        raise ValueError("has a fraction smaller than a millionth of a dollar")
+        raise ValueError("is too precise; the smallest unit is a millionth of a dollar")
     if micros > MAX_DOLLARS * MICROS_PER_DOLLAR:
-        raise ValueError(f"is out of range; at most ${MAX_DOLLARS:,}")
+        raise ValueError(f"is out of range; an amount is at most ${MAX_DOLLARS:,}")
     return int(micros)
 
 

@@ -158,7 +158,9 @@ def parse_yaml(text: str, source: str) -> Document:
         raise InvalidSpec(tree.problems)
     if not isinstance(tree.root, dict):
         raise tree.error(
-            1, "is not a mapping of keys to values, such as 'script: train.py'", value=str(tree.root)[:80]
+            1,
+            "is not a mapping of keys to values; write lines such as 'script: train.py'",
+            value=str(tree.root)[:80],
         )
     return Document(tree.root, source, tree.lines)
 

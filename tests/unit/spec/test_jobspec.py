@@ -78,7 +78,7 @@ def test_a_spec_cannot_be_changed() -> None:
         ("{script: a, outputs: [/etc/*]}", "absolute"),
         ("{script: a, checkpoint: {paths: ../*}}", "leads outside"),
         ("{script: a, workdir: {subdir: ../b}}", "leads outside"),
-        ("{script: a, name: 'a b'}", "is not a name"),
+        ("{script: a, name: 'a b'}", "is not a valid job name"),
         ("{script: a, name: last}", "is reserved"),
         ("{script: a, env: {1A: b}}", "is not a name for an environment variable"),
         ("{script: a, env: {ANYGPU_JOB_ID: b}}", "is reserved"),

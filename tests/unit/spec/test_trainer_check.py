@@ -23,7 +23,7 @@ def test_a_trainer_is_a_name_or_a_class_in_a_file(written: str, file: str | None
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("./my_trainer.py", "names no class of the file; write ./my_trainer.py:MyTrainer"),
+        ("./my_trainer.py", "does not name a class in the file; write ./my_trainer.py:MyTrainer"),
         ("../my_trainer.py:Mine", "leads outside the working directory"),
         ("yolo:Mine", "is not a valid trainer name"),
         ("./yolo", "is not a valid trainer name"),
