@@ -1,6 +1,7 @@
 """A simulated cloud on loopback addresses, for tests and demos. Its machines run real processes.
 
-The simulator implements the providers' own APIs and shares no code with the backends that call them.
+The simulator answers the same HTTP requests as the real providers. It shares no code with the backends that
+send these requests, so an error in a backend cannot be hidden by the same error here.
 """
 
 from anygpu.cloudsim.cloud import CapacityLimits

@@ -14,7 +14,8 @@ HOUR_S = 3600
 class BillingEntry:
     """The bill of an instance or address.
 
-    `by_rule_microusd` is the cost by the billing rule, `billed_microusd` the amount that the provider reports.
+    `by_rule_microusd` is the correct cost by the billing rule. `billed_microusd` is the amount that the
+    provider reports, which is wrong if `meter_factor` is not 1.
     """
 
     kind: str  # machine | address
@@ -93,7 +94,8 @@ class CloudBilling:
     def _used_s(self, start_ms: int, end_ms: int | None) -> int:
         """Return the used time in whole seconds.
 
-        The timestamps that customers see have no fractions, so each end is rounded down.
+        Start and end are rounded down to seconds first, because the times that customers see have no
+        fractions.
         """
         return (self._now_ms() if end_ms is None else end_ms) // 1000 - start_ms // 1000
 
@@ -109,9 +111,9 @@ class CloudBilling:
 
 
 def billing_end_ms(instance: Instance) -> int | None:
-    """Return when billing of an instance ends; None if it has not ended.
+    """Return when the billing of an instance ended; None if it is still billed.
 
-    A machine that is only switched off is billed until it is terminated.
+    At some vendors, a machine that has shut itself down is billed until it is terminated.
     """
     still_billed = (
         instance.cause is StopCause.HALT and (instance.order.on_halt or instance.vendor.on_halt) == "off"

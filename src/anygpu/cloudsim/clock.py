@@ -26,7 +26,7 @@ class SimClock:
         return int(self.now_s() * 1000)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward by `seconds`, and run the timers that become due, in order."""
+        """Move the clock forward by `seconds`, and run the timers that become due, earliest first."""
         end = self.now_s() + seconds
         while self._timers and self._timers[0][0] <= end:
             self._offset_s += max(0.0, self._timers[0][0] - self.now_s())

@@ -1,7 +1,7 @@
 """The simulated cloud, independent of any vendor: instances, keys, addresses, disks, faults and bills.
 
-An API handler calls `authorize` first, then other methods of `Cloud`. A `CloudError` that they raise is
-translated to the vendor's own error response. All times are those of `clock`.
+A handler of a vendor's API calls `authorize` first, then other methods of `Cloud`. If one of them raises a
+`CloudError`, the handler answers with the vendor's own error response. All times are those of `clock`.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from anygpu.cloudsim.vendor import MachineType, SimVendor
 
 @dataclass(slots=True)
 class SimulatedCall:
-    """The vendor and operation of the current request. Faults that drop responses are matched with it."""
+    """The vendor and operation of the current request. They decide whether a fault drops its response."""
 
     vendor: str = ""
     operations: tuple[str, ...] = ()
@@ -35,9 +35,9 @@ CURRENT_CALL: ContextVar[SimulatedCall] = ContextVar("simulated_call")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityLimits:
-    """Capacity limits by machine type or `type@zone`, and vCPU quotas by vendor.
+    """How many machines can run, by machine type or `type@zone`, and how many vCPUs, by vendor.
 
-    Other types are unlimited.
+    The number of machines of other types is not limited.
     """
 
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -88,8 +88,8 @@ class Cloud:
     def authorize(self, vendor: SimVendor, *operations: str, credential: str, region: str = "") -> None:
         """Raise CloudError if the credential is not valid or the call is throttled.
 
-        Every handler calls this method first. `operations` are the vendor-independent name (launch, list, …)
-        and the vendor's own name of the call.
+        Every handler calls this method first. `operations` are the names of the call that faults can refer
+        to: the name common to all vendors (launch, list, …) and the vendor's own name.
         """
         if (call := CURRENT_CALL.get(None)) is not None:
             call.vendor, call.operations = vendor.name, operations
@@ -110,7 +110,7 @@ class Cloud:
     # Machines
 
     def launch(self, order: InstanceOrder, *, id: str = "") -> Instance:
-        """Launch an instance. If one was launched with the same client token, return that instance."""
+        """Launch an instance. If an instance was launched with the same client token, return that one."""
         token = (order.vendor.name, order.region, order.client_token)
         if order.client_token and token in self._by_token:
             return _check_same_request(self._by_token[token], order)
@@ -134,7 +134,7 @@ class Cloud:
         return instance
 
     def find_instance(self, vendor: SimVendor, id: str) -> Instance:
-        """Return the current state of an instance, even while lists lag."""
+        """Return the current state of an instance, even while a fault makes lists show an older state."""
         instance = self.instances.get(id)
         if instance is None or instance.vendor.name != vendor.name:
             raise CloudError(ErrorReason.NOT_FOUND, f"Machine {id} does not exist.", subject=id)
@@ -145,7 +145,7 @@ class Cloud:
     ) -> list[Instance]:
         """Return the instances of a vendor, including those that ended less than `forget_s` seconds ago.
 
-        While the fault LISTING_LAG is active, the list shows an earlier state.
+        While the fault LISTING_LAG is active, the instances are returned in the state of some seconds ago.
         """
         context = FaultContext(vendor=vendor.name, operations=("list",), region=region)
         fault = self.faults.trigger(FaultKind.LISTING_LAG, context)
@@ -160,11 +160,14 @@ class Cloud:
         ]
 
     def terminate(self, instance: Instance) -> None:
-        """Terminate an instance as its owner. Idempotent."""
+        """Terminate an instance on behalf of the customer. Idempotent."""
         self.lifecycle.end(instance, StopCause.USER)
 
     def preempt(self, id: str, notice_s: float | None = None) -> None:
-        """Preempt an instance `notice_s` seconds after a notice; None means the configured time."""
+        """Give a preemption notice now, and end the instance `notice_s` seconds later.
+
+        The default is `CloudTiming.notice_s`.
+        """
         self.lifecycle.preempt(self.instances[id], notice_s)
 
     # Prices and capacity
@@ -206,7 +209,7 @@ class Cloud:
     def _choose_zone(self, order: InstanceOrder, machine_type: MachineType) -> str:
         """Return the requested zone, or the first zone with capacity.
 
-        Raise CloudError for capacity and quota.
+        Raise CloudError if no zone has capacity or the quota is used up.
         """
         context = FaultContext(
             vendor=order.vendor.name,
@@ -262,7 +265,7 @@ def _check_same_request(instance: Instance, order: InstanceOrder) -> Instance:
 
 
 def _lagging_view(instance: Instance, seen_at_ms: int) -> Instance:
-    """Return the instance as a list shows it that lags and has the state of `seen_at_ms`."""
+    """Return the instance in its state at `seen_at_ms`, as a list shows it that is not up to date."""
     if instance.stopped_at_ms is not None and instance.stopped_at_ms > seen_at_ms:
         return replace(
             instance, state=InstanceState.RUNNING, cause=StopCause.NONE, stopped_at_ms=None, ended_at_ms=None

@@ -67,7 +67,9 @@ class _ControlApi:
             fault = InjectedFault(**{**fields, "kind": FaultKind(fields.get("kind", ""))})
         except (TypeError, ValueError) as error:
             kinds = ", ".join(FaultKind)
-            raise HTTPException(422, f"{error}. The kinds of fault: {kinds}.") from error
+            raise HTTPException(
+                422, f"The fault is not valid: {error}. The kinds of fault are {kinds}."
+            ) from error
         return JSONResponse({"id": self._cloud.faults.add(fault)}, status_code=201)
 
     async def clear_faults(self, request: Request) -> Response:
@@ -85,7 +87,10 @@ class _ControlApi:
     async def act(self, request: Request) -> Response:
         what, instance = request.path_params["what"], self._cloud.instances.get(request.path_params["id"])
         if instance is None or what not in self._actions:
-            raise HTTPException(404, f"No such machine, or not one of {', '.join(sorted(self._actions))}.")
+            raise HTTPException(
+                404,
+                f"There is no such machine or action. The actions are {', '.join(sorted(self._actions))}.",
+            )
         await self._apply(what, instance, await _json_body(request))
         return JSONResponse(instance_json(instance))
 

@@ -15,7 +15,10 @@ class ErrorReason(StrEnum):
 
 
 class CloudError(Exception):
-    """A request that the simulated provider rejects. `subject` is the id, type or region in question."""
+    """The simulated provider rejected a request.
+
+    `subject` is the id, type or region that caused the error.
+    """
 
     def __init__(self, reason: ErrorReason, message: str, *, subject: str = "") -> None:
         super().__init__(message)

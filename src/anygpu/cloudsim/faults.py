@@ -1,4 +1,4 @@
-"""Faults that can be injected into the simulator, with their kind, scope and number of times."""
+"""Faults that can be injected into the simulator, and which requests each fault affects."""
 
 import itertools
 from collections.abc import Callable
@@ -20,9 +20,9 @@ class FaultKind(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class InjectedFault:
-    """A fault and its scope; empty fields match everything.
+    """A fault, and which operations it affects. An empty field matches every operation.
 
-    The fault ends after it occurred `times` times, at `until_ms`, or when it is removed.
+    The fault ends after it has occurred `times` times, at `until_ms`, or when it is removed.
     """
 
     id: str = ""
@@ -40,7 +40,7 @@ class InjectedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultContext:
-    """An operation that faults may affect; compared with the scope of each fault."""
+    """An operation that faults may affect. A fault occurs if its fields match those of the operation."""
 
     vendor: str
     operations: tuple[str, ...] = ()
@@ -77,9 +77,9 @@ class FaultRegistry:
         return list(self._faults.values())
 
     def trigger(self, kind: FaultKind, context: FaultContext) -> InjectedFault | None:
-        """Return an active fault of this kind that matches the context; None if there is none.
+        """Return an active fault of this kind that matches the operation; None if there is none.
 
-        The use of the fault is counted.
+        Each call that returns a fault reduces its `times` by one.
         """
         for fault in self.active():
             if fault.kind is kind and _matches(fault, context):

@@ -1,4 +1,4 @@
-"""HTTP listeners on loopback addresses, routing to the vendors' APIs, and dropped responses."""
+"""Serve the vendors' APIs on loopback addresses, and drop responses if a fault requires it."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ KEEP_ALIVE_S = 75  # longer than clients keep idle connections: none is closed d
 class LoopbackListener:
     """An HTTP server for one application on several addresses.
 
-    `scope["server"]` tells which one was called.
+    In the application, `scope["server"]` is the address that the client called.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -84,12 +84,13 @@ ORIGINAL_PATH = "anygpu.full_path"  # scope key of the original path, which the 
 
 
 def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
-    """Return an application that passes `/ec2/…` as `/…` to the application named `ec2`."""
+    """Return an application that routes by the first part of the path: `/ec2/…` goes to `ec2` as `/…`."""
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         name, _, rest = scope["path"].removeprefix("/").partition("/")
         app = apps.get(name) or PlainTextResponse(
-            f"Unknown API. Available: {', '.join(apps)}.\n", status_code=404
+            f"There is no API under this path. The first part of the path must be one of {', '.join(apps)}.\n",
+            status_code=404,
         )
         inner = {
             **scope,
@@ -104,7 +105,7 @@ def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
 
 
 class ResponseDropper:
-    """Middleware that executes each call, then drops the response if a fault requires it."""
+    """Middleware that executes each call, then aborts the connection if a fault `lost_answer` matches the call."""
 
     def __init__(self, app: ASGIApp, cloud: Cloud, cut: Callable[[Scope], None]) -> None:
         self._app = app

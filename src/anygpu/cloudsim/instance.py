@@ -36,7 +36,7 @@ class StopCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceOrder:
-    """A request for an instance. Only the owners of `public_keys` may log in."""
+    """A request to launch an instance. Only the owners of `public_keys` may log in to it."""
 
     vendor: SimVendor
     type: str
@@ -59,11 +59,11 @@ class InstanceOrder:
 
 
 class MachineRuntime(Protocol):
-    """The running part of an instance: its processes, disk and network."""
+    """The machine behind an instance: its processes, disk and network."""
 
     @property
     def host_key(self) -> str:
-        """The line of the public host key; empty before boot."""
+        """The public SSH host key as one line of text; empty before boot."""
         ...
 
     @property
@@ -90,7 +90,10 @@ class MachineRuntime(Protocol):
         ...
 
     def set_connected(self, connected: bool) -> None:
-        """Connect or cut the network. While it is cut, data is held back but no connection is closed."""
+        """Connect or cut the network.
+
+        While it is cut, connections stay open and data waits until it is restored.
+        """
         ...
 
     def limit_file_size(self, file_bytes: int | None) -> None:
@@ -100,7 +103,10 @@ class MachineRuntime(Protocol):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Instance:
-    """A launched instance. Times are milliseconds of the simulator's clock; None means not yet."""
+    """A launched instance.
+
+    Times are in milliseconds by the simulator's clock; None if it has not happened yet.
+    """
 
     id: str
     order: InstanceOrder

@@ -1,4 +1,4 @@
-"""The states of an instance, from launch to termination: boot, preemption notice, halt, end."""
+"""Change the state of instances from launch to termination: boot, preemption notice, shutdown, end."""
 
 import asyncio
 import logging
@@ -95,7 +95,10 @@ class InstanceLifecycle:
         instance.shutdown_at_ms = None
 
     def disconnect(self, instance: Instance, for_s: float | None = None) -> None:
-        """Cut the machine's network without closing connections, for `for_s` seconds or until `reconnect`."""
+        """Cut the machine's network without closing connections.
+
+        None: until `reconnect`; else for `for_s` seconds.
+        """
         assert instance.machine is not None
         instance.machine.set_connected(connected=False)
         if for_s is not None:
@@ -106,7 +109,10 @@ class InstanceLifecycle:
         instance.machine.set_connected(connected=True)
 
     async def refuse_ssh(self, instance: Instance, for_s: float | None = None) -> None:
-        """Close the SSH port and abort its connections, for `for_s` seconds or for ever."""
+        """Close the SSH port and abort its connections.
+
+        The port opens again after `for_s` seconds (None: never).
+        """
         assert instance.machine is not None
         await instance.machine.stop_listening(instance.address)
         if for_s is not None:
@@ -116,7 +122,10 @@ class InstanceLifecycle:
             )
 
     def fill_disk(self, instance: Instance, file_bytes: int | None = 0) -> None:
-        """Limit the size of each file on the machine to `file_bytes`; None removes the limit."""
+        """Simulate a full disk: no file on the machine can grow beyond `file_bytes`.
+
+        None removes the limit.
+        """
         assert instance.machine is not None
         instance.machine.limit_file_size(file_bytes)
 
@@ -124,7 +133,9 @@ class InstanceLifecycle:
         """Make the instance reachable at the public address."""
         if instance.state.is_ended:
             raise CloudError(
-                ErrorReason.CONFLICT, f"The machine {instance.id} has ended.", subject=instance.id
+                ErrorReason.CONFLICT,
+                f"The machine {instance.id} has ended, so no address can be associated. Use another machine.",
+                subject=instance.id,
             )
         address.instance = instance.id
         instance.address = address.ip
@@ -212,9 +223,9 @@ class InstanceLifecycle:
         return self._faults.trigger(kind, context)
 
     def _schedule_market_check(self) -> None:
-        """Schedule a check of spot capacity at the next tick.
+        """Schedule a check of spot capacity for the time at which it may change next.
 
-        The check preempts instances without capacity.
+        The check preempts spot instances whose type is no longer available in their zone.
         """
         due_s = self._market.next_change_s(self._clock.now_s())
         self._watching_market = due_s is not None

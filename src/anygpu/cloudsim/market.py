@@ -1,4 +1,4 @@
-"""Spot capacity and spot prices: from a trace file, from a seed, or constant."""
+"""Spot capacity and spot prices: capacity from trace files or random, prices random or constant."""
 
 import json
 import random
@@ -15,7 +15,10 @@ STAYS_UP, STAYS_DOWN = 0.93, 0.85  # probability that availability, or its absen
 
 @dataclass(frozen=True, slots=True)
 class CapacityTrace:
-    """Spot availability over time, in ticks of `gap_s` seconds. After its last tick the trace repeats."""
+    """Whether spot capacity is available in each interval (tick) of `gap_s` seconds.
+
+    After the last tick it repeats.
+    """
 
     gap_s: float
     ticks: tuple[bool, ...]
@@ -37,15 +40,17 @@ def read_trace(path: Path) -> CapacityTrace:
     except (KeyError, TypeError, ValueError) as error:
         shape = '{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}'
         raise ValueError(
-            f"{path} is not an availability trace ({error!r}). The format is {shape}."
+            f"{path} is not an availability trace ({error!r}). Write it in the format {shape}."
         ) from error
     if not trace.ticks or trace.gap_s <= 0:
-        raise ValueError(f"{path} has no ticks, or its gap_seconds is not positive.")
+        raise ValueError(
+            f"{path} is not an availability trace: `data` must not be empty, and `gap_seconds` must be positive."
+        )
     return trace
 
 
 def random_trace(seed: str) -> CapacityTrace:
-    """Return a random trace in which available and unavailable periods last several ticks."""
+    """Return a random trace from a seed. Available and unavailable periods last several ticks on average."""
     rng = random.Random(seed)
 
     def ticks() -> Iterator[bool]:
@@ -84,7 +89,8 @@ class SimSpotMarket:
     def spot_price(self, machine_type: MachineType, zone: str, now_s: float) -> int:
         """Return the spot price in micro-dollars per hour.
 
-        With a seed, it varies each market hour by up to 10 % around the base price; otherwise it is constant.
+        With a seed, the price is set for each hour of market time at random, within 10 % of the base price.
+        Without a seed it is constant.
         """
         base = machine_type.spot_microusd_per_hour or machine_type.price_microusd_per_hour
         if self._seed is None:

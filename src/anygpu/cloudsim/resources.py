@@ -131,7 +131,10 @@ class AddressStore:
         raise CloudError(ErrorReason.NOT_FOUND, f"Address {id} does not exist.", subject=id)
 
     def release(self, address: PublicAddress) -> None:
-        """Release an address. Raise CloudError if it is associated with an instance."""
+        """Release an address, which ends its billing.
+
+        Raise CloudError if it is associated with an instance.
+        """
         if address.instance:
             raise CloudError(ErrorReason.CONFLICT, f"The address {address.id} is in use.", subject=address.id)
         address.released_at_ms = self._now_ms()
@@ -182,7 +185,7 @@ class DiskStore:
         del self._disks[id]
 
     def detach(self, instance: Instance) -> None:
-        """Detach the disks of an ended instance. Delete the disks that are not to be kept."""
+        """Detach the disks of an ended instance. Delete those with `delete_with_instance`."""
         for disk in [self._disks[id] for id in instance.disks if id in self._disks]:
             disk.instance = ""
             if disk.delete_with_instance:

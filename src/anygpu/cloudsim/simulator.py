@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimOptions:
-    """Options of the simulator. `speed` applies to spot traces and prices only."""
+    """Options of the simulator. With `speed` 10, spot capacity and prices change ten times as fast."""
 
     port: int = 0
     ssh_port: int = 2222
@@ -104,7 +104,7 @@ class CloudSim:
     def inject_fault(self, kind: str, **where: object) -> str:
         """Inject a fault and return its id, for example `inject_fault("no_capacity", vendor="ec2", times=1)`.
 
-        `InjectedFault` lists the other arguments.
+        The other arguments are the fields of `InjectedFault`.
         """
         return self.cloud.faults.add(InjectedFault(kind=FaultKind(kind), **where))  # type: ignore[arg-type]
 

@@ -25,7 +25,7 @@ class MachineType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimBillingRule:
-    """How time is billed: in steps of `step_s` seconds, rounded up, and at least `minimum_s` seconds."""
+    """How time is billed: rounded up to a multiple of `step_s` seconds, and at least `minimum_s` seconds."""
 
     step_s: int = 1
     minimum_s: int = 0

@@ -1,6 +1,8 @@
-"""The vendors' HTTP APIs, one module or package each: `VENDOR` (what it offers) and `app(cloud)` (its application).
+"""The HTTP APIs of the simulated vendors (cloud providers), one module or package for each vendor.
 
-A trailing underscore of the module's name is dropped: `lambda_.py` is served under `/lambda`. An example:
+Each module defines `VENDOR`, which describes regions, machine types, prices and credentials, and
+`app(cloud)`, which returns the ASGI application of the API. It is served under `/<vendor name>`: that of
+`lambda_.py` under `/lambda`. An example:
 
     VENDOR = SimVendor(
         name="example",
@@ -23,8 +25,8 @@ A trailing underscore of the module's name is dropped: `lambda_.py` is served un
         route = Route("/launch", launch, methods=["POST"])
         return Starlette(routes=[route], exception_handlers={CloudError: error_response})
 
-`cloud.list_instances(VENDOR)` is what a list shows (it may lag); `cloud.find_instance(VENDOR, id)` is the current state
-of one instance; `cloud.terminate` ends it.
+`cloud.list_instances(VENDOR)` returns the instances that a list request shows, which may be an older state;
+`cloud.find_instance(VENDOR, id)` returns the current state of one instance; `cloud.terminate` ends it.
 """
 
 import pkgutil

@@ -38,7 +38,10 @@ def bearer_or_basic_key(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JsonApi:
-    """A builder for the routes of one vendor's JSON API. `error_response` translates a `CloudError`."""
+    """Creates the routes of one vendor's JSON API.
+
+    `error_response` returns the vendor's response for a `CloudError`.
+    """
 
     cloud: Cloud
     vendor: SimVendor
@@ -46,9 +49,9 @@ class JsonApi:
     credential: Callable[[Request], str] = bearer_token
 
     def route(self, verb: str, path: str, operation: str, handler: Handler) -> Route:
-        """Return a route whose handler returns plain data.
+        """Return a route whose handler returns data to be sent as JSON.
 
-        `operation` is the name by which faults refer to the route.
+        `operation` is the name of the route in injected faults, for example `launch`.
         """
 
         async def answer(request: Request) -> Response:
@@ -95,7 +98,10 @@ def as_uuid(digits: str) -> str:
 
 
 def new_key_pair() -> tuple[str, str]:
-    """Generate a private key and the line of its public key, for vendors whose API generates keys."""
+    """Generate an SSH key pair, for vendors whose API does so.
+
+    Return the private key and the public key line.
+    """
     import asyncssh  # slow to import, and rarely needed
 
     key = asyncssh.generate_private_key("ssh-ed25519")

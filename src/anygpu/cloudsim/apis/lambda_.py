@@ -1,4 +1,7 @@
-"""Lambda Cloud's API v1 (docs-api.lambda.ai). It has no client tokens, and instance names are not unique."""
+"""Lambda Cloud's API v1 (docs-api.lambda.ai).
+
+Launches are not idempotent, and instance names are not unique.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -41,7 +41,7 @@ class MachineHost:
     ssh_port: int
 
     def prepare(self) -> None:
-        """Write the commands (such as `shutdown`) that come first on the PATH of machines."""
+        """Write the commands that replace `shutdown`, `sudo` and others on the PATH of machines."""
         self.commands.mkdir(parents=True, exist_ok=True)
         for name, text in COMMANDS.items():
             (self.commands / name).write_text(text)
@@ -67,7 +67,10 @@ class MachineDirectory:
         self._variables = variables
 
     def read_authorized_keys(self) -> set[PublicKey]:
-        """Return the authorized keys. Read at each login, so that keys added on the machine are accepted."""
+        """Read the keys that may log in.
+
+        Called at each login, so that keys added on the machine are accepted.
+        """
         lines = self.authorized_keys.read_text().splitlines()
         return {public_key(line) for line in lines if line.strip() and not line.startswith("#")}
 
@@ -91,7 +94,7 @@ class MachineDirectory:
 
 
 def instance_variables(host: MachineHost, instance: Instance) -> dict[str, str]:
-    """Return the environment of an instance's processes: PATH, metadata service, variables of its order."""
+    """Return environment variables of an instance: PATH, metadata addresses, those of the launch request."""
     metadata = f"{instance.internal_ip}:{METADATA_PORT}"
     path = [str(host.commands), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {

@@ -1,7 +1,7 @@
-"""The metadata service of machines, in the format of AWS, Google Cloud or Azure.
+"""The metadata service, from which a machine reads its id and its preemption notice.
 
-The format of AWS is version 2, with a session token. Google Cloud requires the header `Metadata-Flavor`,
-Azure the header `Metadata: true`.
+The format is that of AWS (version 2), Google Cloud or Azure. A request needs a session token (AWS), the
+header `Metadata-Flavor` (Google Cloud) or the header `Metadata: true` (Azure).
 """
 
 import asyncio
@@ -24,7 +24,10 @@ REBALANCE_AT = "events/recommendations/rebalance"
 
 
 class SimMetadataService:
-    """One application that serves all machines. The address that was called identifies the machine."""
+    """The metadata service of all machines.
+
+    The address to which a request was sent tells which machine sent it.
+    """
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -100,7 +103,7 @@ class SimMetadataService:
         return self._text_response("")
 
     async def _wait_for_change(self, instance: Instance, query: Mapping[str, str]) -> None:
-        """Wait until the value differs from the one the caller has seen, or until the requested timeout."""
+        """Wait until the value differs from the one that the caller last received, or until the requested timeout."""
         last_etag = query.get("last_etag") or _etag(instance)
         polls = min(float(query.get("timeout_sec") or MAX_WAIT_S), MAX_WAIT_S) / POLL_INTERVAL_S
         for _ in range(round(polls)):

@@ -40,8 +40,8 @@ class MachineNetwork:
     def set_connected(self, connected: bool) -> None:
         """Cut or restore the network.
 
-        While it is cut, all data is held back and no connection is closed; when it is restored, the data is
-        sent.
+        While the network is cut, all data is buffered and no connection is closed. When the network is
+        restored, the buffered data is sent.
         """
         self.connected = connected
         for line in list(self._connections):
@@ -55,7 +55,7 @@ class MachineNetwork:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection that holds data back while the network is cut."""
+    """A connection that buffers its data while the network is cut."""
 
     def __init__(self, gate: MachineNetwork, inner: asyncio.Protocol) -> None:
         self._network = gate
@@ -91,7 +91,7 @@ class _Connection(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def apply_state(self) -> None:
-        """Pause the connection if the network is cut; otherwise resume it and send the data held back."""
+        """Pause the connection if the network is cut; otherwise resume it and send the buffered data."""
         if not self._network.connected:
             self.transport.pause_reading()
             return
@@ -109,7 +109,7 @@ class _Connection(asyncio.Protocol):
             self._buffered.append(bytes(data))
 
     def close_with(self, how: Callable[[], None]) -> None:
-        """Close the connection by calling `how`: now, or when the network is restored."""
+        """Call `how`, which closes the connection. While the network is cut, wait until it is restored."""
         if self._network.connected:
             how()
         else:
@@ -124,7 +124,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _BufferingTransport(asyncio.Transport):
-    """The transport given to the server. Its writes are held back while the network is cut."""
+    """The transport that the machine's server writes to. Data is buffered while the network is cut."""
 
     def __init__(self, line: _Connection) -> None:
         super().__init__()
@@ -175,9 +175,10 @@ PREFIX = "127.77"
 
 
 class AddressPool:
-    """A pool of loopback addresses, which are claimed in blocks of 254.
+    """Loopback addresses for machines, which this simulator reserves in blocks of 254.
 
-    No two machines share an address, even if several simulators run on this computer.
+    A block belongs to one simulator, so no two machines have the same address, even if several simulators run
+    on this computer.
     """
 
     def __init__(self) -> None:
@@ -207,4 +208,6 @@ class AddressPool:
                 continue
             self._claims.append(claim)
             return block
-        raise OSError(f"Every block of {PREFIX}.0.0/16 is in use by a simulator. Stop one of them.")
+        raise OSError(
+            f"Simulators use all loopback addresses of {PREFIX}.0.0/16. Stop a running `anygpu cloud-sim`."
+        )

@@ -1,6 +1,6 @@
-"""A machine's SSH server that runs OpenSSH's sshd: one sshd process for each connection, without root.
+"""A machine's SSH server that starts OpenSSH's sshd for each connection.
 
-Without root, sshd accepts only the user who runs it: log in as that user.
+If the simulator does not run as root, sshd accepts only the user who runs the simulator: log in as that user.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class _SshdOutput(asyncio.Protocol):
 async def _end_sshd(child: "subprocess.Popen[bytes]", inner: asyncio.Transport | None) -> None:
     """End the sshd process of a closed connection.
 
-    Processes that sshd started continue, as on any machine.
+    Processes that were started over this connection keep running, as on any machine.
     """
     if inner is not None:
         inner.close()

@@ -1,7 +1,8 @@
 """Start, find and kill the processes of machines.
 
-An environment variable of each process names the directory of its machine. A process can leave its group,
-session and parent, but its initial environment never changes. The working directory is compared as well.
+A process belongs to a machine if an environment variable contains the machine's directory, or if the process
+has no such variable and its working directory is inside that directory. Process groups, sessions and parents
+are not used, because a process can leave them, while /proc always shows its initial environment.
 """
 
 import asyncio
@@ -41,7 +42,10 @@ def spawn(
 
 
 async def exit_code(process: "subprocess.Popen[bytes]") -> int:
-    """Wait until a process ends and return its exit code. No thread is used if the kernel supports pidfds."""
+    """Wait until a process ends and return its exit code.
+
+    A thread is used only if Python has no `pidfd_open`.
+    """
     if process.poll() is not None:
         return process.returncode
     if not hasattr(os, "pidfd_open"):
@@ -87,7 +91,10 @@ def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
 
 
 class ProcessReaper:
-    """A killer of all processes of machines. One scan of /proc serves all machines that are being ended."""
+    """Kills all processes of machines that are ended.
+
+    One scan of /proc finds the processes of all these machines.
+    """
 
     def __init__(self) -> None:
         self._machines: set[Path] = set()
@@ -102,9 +109,9 @@ class ProcessReaper:
             await asyncio.shield(self._round)
 
     async def _kill_round(self) -> None:
-        """Scan /proc once and kill the processes found, including forks since the last scan.
+        """Scan /proc once and kill the processes of all machines that are being ended.
 
-        A machine is done when a scan finds none of its processes.
+        A process may fork during a scan, so a machine is scanned again until none of its processes is found.
         """
         machines = set(self._machines)
         remaining = await asyncio.to_thread(_kill_found, machines)

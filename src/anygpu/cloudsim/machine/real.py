@@ -31,7 +31,7 @@ def kernel_lines(now_ms: int) -> str:
 
 
 def host_key_block(public_key: str, host: str) -> str:
-    """Format the host key for the console as cloud-init's `write-ssh-key-fingerprints` does."""
+    """Return the console text that shows the host key, as cloud-init's `write-ssh-key-fingerprints` prints it."""
     kind, body, *_ = public_key.split()
     digest = base64.b64encode(hashlib.sha256(base64.b64decode(body)).digest()).decode().rstrip("=")
     name = kind.removeprefix("ssh-").upper()

@@ -53,7 +53,7 @@ class SshSessions:
     async def wait_closed(self, within_s: float) -> None:
         """Wait, at most `within_s` seconds, until all sessions have ended.
 
-        Their connections must be closed first.
+        The caller must close the connections of the sessions first.
         """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=within_s)

@@ -70,9 +70,9 @@ class AsyncsshServer:
 
 
 class _Login(asyncssh.SSHServer):
-    """The login rules: the currently authorized keys are accepted.
+    """Decides who may log in and forward ports: any user with a key that is authorized at that time.
 
-    Port forwarding is accepted in both directions unless it is disabled.
+    Port forwarding is allowed in both directions unless it is disabled.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class _Login(asyncssh.SSHServer):
         return self._allows_forwarding()
 
     async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener | bool:
-        """Listen on loopback, whatever address was requested, as OpenSSH does without GatewayPorts."""
+        """Listen on loopback even if another address was requested, as OpenSSH does by default."""
         if not self._allows_forwarding():
             return False
         return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)

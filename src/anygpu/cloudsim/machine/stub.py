@@ -4,7 +4,7 @@ from anygpu.cloudsim.instance import Instance
 
 
 class StubMachine:
-    """A machine that boots at once, runs nothing and records the calls of its methods."""
+    """A machine that boots at once, runs nothing and records which of its methods were called."""
 
     def __init__(self, instance: Instance) -> None:
         self.host_key = f"ssh-ed25519 {instance.id}"

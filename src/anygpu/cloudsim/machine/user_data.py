@@ -22,7 +22,7 @@ class ParsedUserData:
 
 
 def parse_user_data(data: bytes) -> ParsedUserData:
-    """Return the scripts and keys in user data. As in cloud-init, other formats are ignored."""
+    """Return the scripts and keys in user data. As in cloud-init, data in an unknown format is ignored."""
     starts = [_parse_part(part) for part in _parts(gzip.decompress(data) if data.startswith(GZIP) else data)]
     return ParsedUserData(
         tuple(script for start in starts for script in start.scripts),

@@ -1,4 +1,7 @@
-"""CanopyWave's routes. Its servers have the format of OpenStack; public addresses are rented separately."""
+"""CanopyWave's routes.
+
+The JSON of a server has OpenStack's format; public addresses are rented separately.
+"""
 
 from collections.abc import Mapping
 from typing import Any

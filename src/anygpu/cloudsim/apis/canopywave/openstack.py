@@ -1,4 +1,4 @@
-"""A server in the format of OpenStack Nova, which CanopyWave passes through."""
+"""The JSON of a server in the format of OpenStack Nova, which CanopyWave's API returns unchanged."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ STATUS = {"building": "BUILD", "active": "ACTIVE", "stopped": "SHUTOFF", "delete
 
 
 def vm_state(instance: Instance) -> str:
-    """Return Nova's `vm_state`.
+    """Return Nova's `vm_state` of the server: building, active, stopped or deleted.
 
-    For a server that is being deleted it is `active`; only the task state changes.
+    While a server is being deleted, `vm_state` is still `active`; only `task_state` is `deleting`.
     """
     match instance.state:
         case InstanceState.PENDING:

@@ -1,4 +1,4 @@
-"""The HTTP endpoint of all simulated AWS services. The service is read from the request's signature."""
+"""The HTTP endpoint of all simulated AWS services. The signature of a request names the service it is for."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
@@ -130,14 +130,14 @@ def _authorize(account: AwsAccount, action: str, caller: AwsCaller) -> None:
 
 
 def _for_service(failure: Ec2Error, caller: AwsCaller) -> Ec2Error:
-    """Return the error as the called service reports it: STS has its own code for an unknown key."""
+    """Return the error with the code of the called service: STS has another code than EC2 for an unknown key."""
     if failure.code == "AuthFailure" and caller.service == "sts":
         return Ec2Error("InvalidClientTokenId", "The security token included in the request is invalid.")
     return failure
 
 
 async def _identify_caller(account: AwsAccount, request: Request) -> AwsCaller:
-    """Return the signer of a request, with an empty key id if the signature is not valid."""
+    """Return who signed the request. The key id is empty if the signature is not valid."""
     signed = signature.parse_header(request.headers.get("authorization", ""))
     if signed is None:
         return AwsCaller("", "", "ec2")

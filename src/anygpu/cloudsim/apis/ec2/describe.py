@@ -1,4 +1,4 @@
-"""An instance in the format of DescribeInstances."""
+"""The description of an instance, in the format of EC2's action DescribeInstances."""
 
 from collections.abc import Iterable, Mapping
 
@@ -87,7 +87,10 @@ def describe_instance(region: AwsRegion, instance: Instance) -> Fields:
 
 
 def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str, str | Iterable[str]]:
-    """Return the values of an instance that the filters of DescribeInstances are compared with."""
+    """Return the values of an instance by filter name.
+
+    DescribeInstances compares its filters with these values.
+    """
     fields = instance.order.native["fields"]
     return {
         "instance-id": instance.id,
@@ -110,9 +113,9 @@ def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str
 
 
 def transition_reason(instance: Instance) -> str:
-    """Return the reason of the last state change, with its time.
+    """Return why and when the instance stopped, as EC2 formats it: `User initiated (2026-08-22 10:00:00 GMT)`.
 
-    Empty for a running instance and for an instance that shut itself down.
+    The text is empty for a running instance and for an instance that shut itself down.
     """
     reason = TRANSITION_REASONS.get(instance.cause)
     if reason is None or instance.stopped_at_ms is None:

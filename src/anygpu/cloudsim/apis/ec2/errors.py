@@ -27,7 +27,10 @@ class Ec2Error(Exception):
 
 
 def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
-    """Translate a CloudError that is not specific to one kind of resource to EC2's error."""
+    """Return EC2's error for a CloudError.
+
+    Only errors that can occur with any kind of resource have their own code.
+    """
     if refusal.reason is ErrorReason.BAD_CREDENTIALS:
         return Ec2Error("AuthFailure", DENIED)
     if refusal.reason is ErrorReason.THROTTLED:

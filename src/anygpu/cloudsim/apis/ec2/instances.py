@@ -26,7 +26,8 @@ NOT_PARAMETERS = ("Action", "Version", "ClientToken", "DryRun")
 async def run_instances(region: AwsRegion, fields: Fields) -> Fields:
     if int(fields.get("MinCount", 1)) < 1 or int(fields.get("MaxCount", 1)) != 1:
         raise Ec2Error(
-            "InvalidParameterValue", "The simulator runs one instance a request: MinCount and MaxCount 1."
+            "InvalidParameterValue",
+            "The simulator launches one instance per request. Set MinCount and MaxCount to 1.",
         )
     _check_request(region, fields)
     try:
@@ -53,7 +54,7 @@ async def describe_instances(region: AwsRegion, fields: Fields) -> Fields:
 
 
 def _rendered_reservation(region: AwsRegion, instance: Instance) -> wire.RenderedXml:
-    """Return the XML of an instance: from the cache, or rendered again if the instance has changed."""
+    """Return the XML of an instance. The XML is cached until the instance changes."""
     changes = (instance.state, instance.address, instance.cause, instance.stopped_at_ms)
     version = (*changes, *instance.tags.items(), *instance.disks)
     cached = region.rendered_instances.get(instance.id)

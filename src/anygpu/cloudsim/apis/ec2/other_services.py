@@ -1,4 +1,4 @@
-"""The AWS services besides EC2: STS, Service Quotas, and Cost Explorer with the simulator's bills."""
+"""The AWS services besides EC2: STS, Service Quotas, and Cost Explorer, which reports the simulator's bills."""
 
 import datetime as dt
 from collections import defaultdict

@@ -209,7 +209,7 @@ def _describe_request(instance: Instance) -> Fields:
 def _request_state(instance: Instance) -> tuple[str, str, str]:
     """Return the state, status code and message of a spot request.
 
-    They are those listed under "Spot request status" in EC2's user guide.
+    The codes and messages are those under "Spot request status" in EC2's user guide.
     """
     if not instance.state.is_ended:
         if instance.notice_at_ms is None:

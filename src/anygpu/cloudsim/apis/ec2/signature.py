@@ -1,6 +1,7 @@
-"""AWS signature version 4. As in AWS, a wrong secret is detected, not only an unknown key id.
+"""Verify requests that are signed with AWS signature version 4.
 
-The steps are those of "Create a signed AWS API request" in the IAM user guide.
+As in AWS, a request is rejected if its key id is unknown or if it was signed with a wrong secret. The steps
+are those of "Create a signed AWS API request" in the IAM user guide.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ class SignatureHeader:
 
 
 def parse_header(header: str) -> SignatureHeader | None:
-    """Parse an Authorization header. Return None if the header has no valid signature format."""
+    """Parse an Authorization header. Return None if it does not have the format of an AWS signature."""
     match = HEADER.fullmatch(header)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""EC2's wire format: form fields of requests, XML of responses, filters and pages."""
+"""The format of EC2's requests (form fields, filters) and responses (XML, pages)."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
@@ -39,10 +39,7 @@ def _lists_for_numbers(node: Any) -> Any:
 
 
 class RenderedXml(str):
-    """Text that is already XML and must not be escaped.
-
-    The XML of unchanged instances is cached in this form.
-    """
+    """Text that is already XML and must not be escaped again, such as the cached XML of an instance."""
 
     __slots__ = ()
 
@@ -89,7 +86,7 @@ def timestamp(at_ms: int | None) -> str | None:
 
 
 def reason_time(at_ms: int) -> str:
-    """Format a time as EC2 does in a state transition reason."""
+    """Format a time as EC2 does in the reason of a state change."""
     return _utc(at_ms).strftime("%Y-%m-%d %H:%M:%S GMT")
 
 
@@ -134,9 +131,9 @@ def apply_filters(
     facts: Callable[[Item], Mapping[str, str | Iterable[str]]],
     tags: Callable[[Item], Mapping[str, str]] = lambda item: {},
 ) -> list[Item]:
-    """Return the items that pass the request's filters.
+    """Return the items that match all filters of the request.
 
-    Raise Ec2Error if a filter's name is not in `facts`.
+    `facts` returns the values of an item by filter name. Raise Ec2Error if it has no value for a filter.
     """
     conditions = filters(fields)
     return [

@@ -33,9 +33,10 @@ class StartupScripts:
         self._scripts: dict[str, StartupScript] = {}
 
     def boot_script(self, id: str | None) -> str:
-        """Return the script to run at boot, in which `$HOME` replaces `/home/paperspace`.
+        """Return the text of a startup script for a simulated machine, or an empty string if `id` is empty.
 
-        Return an empty string if `id` is empty.
+        Paths in `/home/paperspace` are changed to `$HOME`, because each simulated machine has its own home
+        directory.
         """
         if not id:
             return ""

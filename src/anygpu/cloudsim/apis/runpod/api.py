@@ -1,7 +1,7 @@
-"""RunPod's routes: pods by REST v2 (v1 ended in 2026-11), the balance by GraphQL.
+"""RunPod's routes: pods through REST v2 (v1 was switched off in November 2026), the balance through GraphQL.
 
-A pod is a container. Its SSH port is mapped to another port of its host. A preempted pod is stopped and stays
-in the list until it is deleted.
+A pod is a container. Its SSH port is reached through another port of the host. A preempted pod is stopped,
+and lists show it until it is deleted.
 """
 
 import dataclasses
@@ -107,7 +107,10 @@ class SimulatedRunPod:
         return {"gpus": [gpu_json(gpu) | (self._stock(gpu, query) if wants_stock else {}) for gpu in GPUS]}
 
     def _stock(self, gpu: RunPodGpu, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the availability by data center; `NONE` if the GPU count or the cloud is not offered."""
+        """Return the availability of a GPU by data center.
+
+        It is `NONE` if this count or cloud is not offered.
+        """
         count, cloud = int(query.get("count", 1)), query.get("cloud", SECURE)
         machine_type = VENDOR.find_type(type_name(gpu.id, count, cloud))
         stocked = {
@@ -180,7 +183,10 @@ class SimulatedRunPod:
     # Money
 
     async def billing(self, request: Request) -> Any:
-        """Return one billing record for each pod. The whole cost is in the time bucket of the pod's start."""
+        """Return one billing record for each pod.
+
+        The whole cost is in the period in which the pod started.
+        """
         query = request.query_params
         step_ms = 1000 * BUCKETS_S.get(query.get("bucketSize", "day"), DAY_S)
         records = [

@@ -1,4 +1,7 @@
-"""RunPod's GPU types in its two clouds. A machine type is a number of GPUs of one type."""
+"""RunPod's GPU types in its two clouds (secure and community).
+
+A machine type is 1, 2, 4 or 8 GPUs of one type.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -70,10 +73,10 @@ VENDOR = SimVendor(
 
 
 def gpu_json(gpu: RunPodGpu) -> dict[str, Any]:
-    """Return a GPU's catalog entry.
+    """Return the entry of a GPU in the API's list of GPUs.
 
-    The entry has a price even for a cloud that does not offer the GPU; `secure` and `community` show which
-    do.
+    `secure` and `community` tell which clouds offer the GPU. The entry has a price for both clouds in any
+    case.
     """
     most = COUNTS[-1]
     return {

@@ -25,7 +25,10 @@ class GraphqlField:
 
 
 def execute(query: str, variables: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the selected fields of `root`. A value of `root` may be a function of the field's arguments."""
+    """Return the fields of `root` that the query selects.
+
+    A value may be a function of the field's arguments.
+    """
     return _project(GraphqlParser(query, variables).document(), root, "Query")
 
 

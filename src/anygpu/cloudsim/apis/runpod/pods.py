@@ -43,9 +43,9 @@ def order_of(body: Mapping[str, Any], data_center: str, id: str) -> InstanceOrde
 
 
 def status(instance: Instance) -> str:
-    """Return the pod's status.
+    """Return the pod's status as RunPod reports it.
 
-    A pod whose container exited counts as running, and is billed, until it is stopped.
+    A pod whose container has exited is reported as RUNNING, and billed, until it is stopped through the API.
     """
     if instance.state is InstanceState.PENDING:
         return "PROVISIONING"
