@@ -19,7 +19,10 @@ OnCommit = Callable[[Sequence[Recorded]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Proof that the writer holds the control lease. Once another process holds it, the write raises LeaseLost."""
+    """Proof that the writer holds the control lease.
+
+    Once another process holds it, the write raises LeaseLost.
+    """
 
     name: str
     holder: str

@@ -23,7 +23,10 @@ def search_terms(view: JobView) -> frozenset[str]:
 
 
 def changing_terms(view: JobView) -> frozenset[str]:
-    """Return the terms for status, phase and backend, which events can change. All other terms are constant."""
+    """Return the terms for status, phase and backend, which events can change.
+
+    All other terms are constant.
+    """
     terms = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
         terms.add(make_term("backend", view.newest_attempt.offer.backend))

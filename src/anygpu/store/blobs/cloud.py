@@ -19,7 +19,10 @@ PART_BYTES = 8 * 1024 * 1024  # larger values are uploaded in parts of this size
 
 
 class CloudBlobs(ObstoreReader):
-    """A blob store in a bucket. The provider makes each put atomic and answers the requests to signed URLs."""
+    """A blob store in a bucket.
+
+    The provider makes each put atomic and answers the requests to signed URLs.
+    """
 
     def __init__(self, store: "S3Store | GCSStore | AzureStore") -> None:
         super().__init__(store)

@@ -59,7 +59,10 @@ def plan_key(organisation: str, sha256: str) -> str:
 
 
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
-    """Return the attempt that owns the manifest, and the manifest's id. None if it is not the key of a manifest."""
+    """Return the attempt that owns the manifest, and the manifest's id.
+
+    None if it is not the key of a manifest.
+    """
     match = _MANIFEST.fullmatch(key)
     if not match:
         return None
@@ -80,7 +83,10 @@ def is_upload_key(key: str) -> bool:
 
 
 def require_safe_name(name: str) -> str:
-    """Return the name of an organisation or job. Raise UnsafePath if the name is not safe inside a blob key."""
+    """Return the name of an organisation or job.
+
+    Raise UnsafePath if the name is not safe inside a blob key.
+    """
     if not re.fullmatch(_NAME, name):
         raise UnsafePath(
             f"{name!r} cannot be used in a blob key. Use 1 to 128 letters, digits, `_`, `-` and `.`;"

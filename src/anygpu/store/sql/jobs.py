@@ -50,7 +50,10 @@ class ViewCache:
         return view if view is not None and view.position == position else None
 
     def newest(self, job_id: str) -> JobView | None:
-        """Return the newest cached view, or None. It is up to date only if no other process writes to the job."""
+        """Return the newest cached view, or None.
+
+        It is up to date only if no other process writes to the job.
+        """
         return self._views.get(job_id)
 
     def put(self, view: JobView) -> None:
@@ -161,7 +164,10 @@ def find_project(connection: Connection, scope: Scope) -> int | None:
 
 
 def lock_project(connection: Connection, scope: Scope) -> int:
-    """Lock the project's row, which counts its events, until the transaction ends. Return the project's id."""
+    """Lock the project's row, which counts its events, until the transaction ends.
+
+    Return the project's id.
+    """
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?" + for_update(connection)
     names = (scope.organisation, scope.project)
     row = fetch_one(connection, sql, names)

@@ -153,7 +153,10 @@ def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int)
 
 
 def sort_points(connection: Connection, attempt: AttemptRecord) -> None:
-    """Store the points that are not in chunks yet in chunks by series. Merge their batches if they are small."""
+    """Store the points that are not in chunks yet in chunks by series.
+
+    Merge their batches if they are small.
+    """
     points, batches = unsorted_points(connection, attempt.id, attempt.sorted_points)
     if len(points) < batches * SMALL_BATCH_POINTS:
         _merge_batches(connection, attempt, points)

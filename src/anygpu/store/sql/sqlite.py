@@ -118,7 +118,10 @@ class SqliteDatabase:
                 _deliver(tasks)
 
     def _read_loop(self) -> None:
-        """Run the queued reads in batches until the database is closed. All reader threads share one queue."""
+        """Run the queued reads in batches until the database is closed.
+
+        All reader threads share one queue.
+        """
         with contextlib.ExitStack() as stack:
             connection: Connection | None = None
             while tasks := _take_tasks(self._reads, MAX_READS_PER_TRANSACTION, among=READERS):

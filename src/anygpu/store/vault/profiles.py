@@ -22,7 +22,10 @@ _COLUMNS = "name, organisation, kind, options, credentials, credential_names, pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A configured backend with encrypted credentials. If its profile changes, the backend is opened again."""
+    """A configured backend with encrypted credentials.
+
+    If its profile changes, the backend is opened again.
+    """
 
     name: str
     organisation: str

@@ -36,7 +36,10 @@ class Vault:
         self._key_file_stamp: FileStamp | None = None
 
     def encrypt(self, owner: Sequence[str], text: str) -> bytes:
-        """Encrypt the text together with `owner` (organisation, project, name). Decrypting needs the same owner."""
+        """Encrypt the text together with `owner` (organisation, project, name).
+
+        Decrypting needs the same owner.
+        """
         return self._cipher().encrypt(json.dumps([*owner, text]).encode())
 
     def decrypt(self, owner: Sequence[str], encrypted: bytes) -> str:

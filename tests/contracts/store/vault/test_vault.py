@@ -27,5 +27,5 @@ def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
     key_file.chmod(0o600)
     assert vault.decrypt(("me",), vault.reencrypt(sealed)) == "text"
     key_file.write_text("not a key\n")
-    with pytest.raises(DecryptionFailed, match="is not a key"):
+    with pytest.raises(DecryptionFailed, match="is not a valid key"):
         vault.decrypt(("me",), sealed)

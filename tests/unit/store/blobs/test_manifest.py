@@ -123,7 +123,7 @@ def test_one_sha256_with_two_sizes_is_refused() -> None:
         "chunks": [*file["chunks"], {"size": 3, "sha256": "0" * 64}],
     }
     liar["chunks"] = [{**liar["chunks"][0], "size": 4}, {**liar["chunks"][1], "size": 5}]
-    with pytest.raises(InvalidSpec, match="two sizes"):
+    with pytest.raises(InvalidSpec, match="different sizes"):
         parse_checkpoint_manifest(manifest_of(file, liar))
 
 
