@@ -1,9 +1,10 @@
 """Decide which jobs run on the GPUs of a pool that several tenants share.
 
-Each tenant has a quota of GPUs and may borrow idle ones. Jobs are sorted by priority, then by the GPU time they have
-already used, then by their tenant's recent usage, then by submission time. The duration of a job is not known in
-advance, so jobs that have used little GPU time go first: most jobs are short, and a long job loses little by waiting
-for a short one. docs/explanation/queue.md has the measurements.
+Each tenant has a quota of GPUs and may be allowed to borrow idle ones. Jobs that have waited for a day go
+first. The others are sorted by priority, then by the GPU time they have used, then by their tenant's recent
+usage, then by submission time. The duration of a job is not known in advance, so jobs that have used little
+GPU time go first: most jobs are short, and a long job loses little by waiting for a short one.
+docs/explanation/queue.md has the measurements.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DEFAULT_RULES = FairShareRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolTenant:
-    """A tenant of the pool: guaranteed GPUs, recent usage, and whether it may borrow GPUs that others leave idle."""
+    """A tenant of the pool: guaranteed GPUs, recent usage, and whether it may borrow idle GPUs of others."""
 
     quota_gpus: int = 0
     usage: SlotUsage = field(default_factory=SlotUsage)
@@ -80,7 +81,7 @@ class PoolJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Ids of the jobs to preempt now and of the jobs to start once their GPUs are free, and why the others wait."""
+    """Ids of jobs to preempt now and of jobs to start once their GPUs are free, and why the others wait."""
 
     start: tuple[str, ...] = ()
     preempt: tuple[str, ...] = ()
@@ -157,7 +158,7 @@ class _Pool:
         self.by_tenant[job.tenant] = self.by_tenant.get(job.tenant, 0) + job.gpus
 
     def allocate(self, ordered: Sequence[PoolJob], now_s: float, *, borrowing: bool) -> None:
-        """Give GPUs to the jobs in the order of `ordered`; with `borrowing`, also beyond their tenant's quota.
+        """Give GPUs to the jobs in order; with `borrowing`, also beyond the quota of their tenant.
 
         A job that needs more GPUs than are free is skipped, so that smaller jobs behind it can use them.
         """

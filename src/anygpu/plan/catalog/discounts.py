@@ -13,7 +13,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogPolicy:
-    """Discounts (0 to 1) by cloud or `cloud/instance type`, credits by cloud, and hourly prices by backend."""
+    """The organisation's discounts (0 to 1), credits, and hourly prices of its own machines.
+
+    Discounts are by cloud or by `cloud/instance type`, credits by cloud, prices of own machines by backend.
+    """
 
     discounts: Mapping[str, float] = field(default_factory=dict)
     credits_microusd: Mapping[str, int] = field(default_factory=dict)
@@ -23,7 +26,10 @@ class CatalogPolicy:
     def from_settings(
         cls, *, discounts: Iterable[str] = (), credits: Iterable[str] = (), own_prices: Iterable[str] = ()
     ) -> "CatalogPolicy":
-        """Parse discounts like `aws=10%` or `ec2/p5.48xlarge=25%`, credits like `gcp=$300`, prices like `lab=0.35`."""
+        """Parse the organisation's settings.
+
+        Examples: discounts `aws=10%` and `ec2/p5.48xlarge=25%`, credit `gcp=$300`, own price `lab=0.35`.
+        """
         return cls(
             discounts=_parse_by_cloud("catalog.discounts", discounts, _parse_percentage),
             credits_microusd=_parse_by_cloud("catalog.credits", credits, units.microdollars),

@@ -1,4 +1,4 @@
-"""Load the price catalog from several tables that override each other, and turn its offers into candidates."""
+"""Load the price catalog from tables that override each other, and turn its offers into candidates."""
 
 import csv
 import io
@@ -65,7 +65,10 @@ def load_catalog(
 
 
 def _apply_edits(merged: dict[RowKey, PriceRow], edits: Iterable[PriceRow]) -> list[PriceRow]:
-    """Return the rows after the user's edits. An empty price removes a row; an empty region means all regions."""
+    """Return the rows after the user's edits.
+
+    An empty price removes a row; an empty region means all regions.
+    """
     for edit in edits:
         for key in [edit.key] if edit.region else _all_regions(merged, edit):
             merged[key] = edit._replace(region=key[2])
@@ -101,7 +104,10 @@ NO_BACKENDS: Mapping[str, str] = {}
 
 
 def candidates_in(catalog: Catalog, *, backends: Mapping[str, str] = NO_BACKENDS) -> CandidateSet:
-    """Return all offers of a catalog as candidates. `backends` has the name of the configured backend by cloud."""
+    """Return all offers of a catalog as candidates.
+
+    `backends` has the name of the configured backend by cloud.
+    """
 
     def place(row: int) -> Candidate:
         return _make_candidate(catalog.offer_at(row), backends)

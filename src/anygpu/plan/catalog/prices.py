@@ -48,11 +48,11 @@ class CatalogOffer:
     stale: bool
 
     def cost_microusd(self, used_s: int) -> int:
-        """Return the cost of `used_s` seconds in micro-dollars by the provider's billing rule, before credits."""
+        """Return the cost of `used_s` seconds in micro-dollars by the provider's billing rule."""
         return self.billing.cost_microusd(self.price_microusd_per_hour, used_s)
 
     def to_offer(self, backend: str = "") -> Offer:
-        """Convert to an `Offer` whose backend is `backend`, or the name of the cloud if `backend` is empty."""
+        """Return this as an `Offer` of `backend`; if `backend` is empty, the cloud's name takes its place."""
         return Offer(
             backend=backend or self.cloud,
             name=self.name,

@@ -78,7 +78,10 @@ def is_skypilot_table(columns: Sequence[str]) -> bool:
 def read_skypilot(
     lines: Iterable[str], name: str, *, cloud: str, source: str, recorded: str
 ) -> ImportedPrices:
-    """Import all lines that have at least one whole GPU and a price. Of a region, only the cheapest zone is used."""
+    """Import all lines that have at least one whole GPU and a price.
+
+    Of a region, only the cheapest zone is used.
+    """
     columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
     parsed_rows: list[SkyPilotRow] = []

@@ -39,7 +39,10 @@ class CloudTerms:
 
 @cache
 def terms() -> Mapping[str, CloudTerms]:
-    """Return the terms by cloud. A cloud has the same name as the backend kind that uses it, such as `ec2`."""
+    """Return the terms by cloud.
+
+    A cloud has the same name as the backend kind that uses it, such as `ec2`.
+    """
     with TABLE.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["cloud"]: _terms(row) for row in rows}

@@ -97,13 +97,13 @@ def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
     if not driver_major.isdecimal() or int(driver_major) >= needs:
         return ""
     return (
-        f"has driver {driver}; {_describe_torch(version, build)} is built for CUDA {cuda}, which needs driver {needs}"
-        f" or newer: update the driver{_driver_advice(int(driver_major))}"
+        f"has driver {driver}; {_describe_torch(version, build)} is built for CUDA {cuda}, which needs"
+        f" driver {needs} or newer: update the driver{_driver_advice(int(driver_major))}"
     )
 
 
 def _driver_advice(driver_major: int) -> str:
-    """Return which torch to pin instead of updating the driver, as the end of a sentence; empty if none works."""
+    """Return which torch to pin instead of updating the driver, to end a sentence; empty if none works."""
     if driver_major >= MIN_DRIVER[12]:
         return ", or pin torch<2.11, or a cu126 wheel"
     return ", or pin a cu118 wheel of torch<2.8" if driver_major >= MIN_DRIVER[11] else ""
@@ -127,7 +127,7 @@ def _downgrade_advice(capability: float) -> str:
 
 
 def _parse_version(rest: str) -> tuple[TorchVersion, str]:
-    """Return the highest torch version that a requirement allows, and the build it names, such as `cu126`, or empty."""
+    """Return the highest version that a requirement allows, and the build it names, such as `cu126`, or ""."""
     pins = list(_PIN.finditer(rest))
     if not pins:
         return NEWEST_TORCH, ""

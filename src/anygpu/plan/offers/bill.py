@@ -1,4 +1,4 @@
-"""Estimate the time and cost of a run on an offer, including interruptions, checkpoints and credit."""
+"""Estimate the time and cost of a job on an offer, including interruptions, checkpoints and credit."""
 
 from dataclasses import dataclass
 from math import ceil, exp, inf, sqrt
@@ -9,12 +9,15 @@ CREDIT_WEIGHT = 0.5  # docs/decisions/0010-provider-credit.md: credit is spent f
 
 
 def out_of_pocket_cost(cost: float, credit: float) -> float:
-    """Return the cost that remains after the credit is used up. Both in micro-dollars."""
+    """Return the part of the cost that the provider's credit does not cover.
+
+    All amounts are in micro-dollars.
+    """
     return max(0.0, cost - credit)
 
 
 def weighted_cost(cost: float, credit: float) -> float:
-    """Return the cost for ranking, in which a dollar of credit counts less than a dollar of money."""
+    """Return the cost that offers are ranked by: a dollar paid from credit counts as half a dollar."""
     return out_of_pocket_cost(cost, credit) + CREDIT_WEIGHT * min(cost, credit)
 
 
@@ -22,9 +25,10 @@ MAX_EXPONENT = 50.0  # keeps exp() finite
 
 
 def checkpoint_interval_s(save_s: float, between_failures_s: float) -> float:
-    """Return the checkpoint interval that loses the least time (J.
+    """Return the seconds between checkpoints that lose the least time to saving and to failures.
 
-    T. Daly, FGCS 22, 2006: second-order estimate).
+    The formula is the second-order estimate of J. T. Daly, FGCS 22, 2006. `save_s` is the time to save one
+    checkpoint, `between_failures_s` the mean time between failures.
     """
     if between_failures_s == inf or save_s <= 0:
         return inf if between_failures_s == inf else 0.0
@@ -37,7 +41,10 @@ def checkpoint_interval_s(save_s: float, between_failures_s: float) -> float:
 def expected_wall_s(
     work_s: float, *, save_s: float, every_s: float, between_failures_s: float, restart_s: float
 ) -> float:
-    """Return the expected wall time of `work_s` of training with checkpoints and failures (Daly 2006)."""
+    """Return the expected wall time of `work_s` seconds of training, with checkpoints and failures.
+
+    The formula is from Daly 2006, see `checkpoint_interval_s`. `every_s` is the checkpoint interval.
+    """
     if work_s <= 0:
         return 0.0
     pieces = work_s / every_s if 0 < every_s < inf else 1.0
@@ -74,7 +81,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimate:
-    """The job's part of an estimate: training time, setup time and data to transfer."""
+    """What an estimate needs to know about the job: training time, setup time and data to transfer."""
 
     training_s: Span  # on this offer, without interruptions
     save_s: float = 5.0  # how long one checkpoint pauses training
@@ -86,7 +93,7 @@ class RunEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """The machine's part of an estimate: boot time, egress price, interruptions and link speed."""
+    """What an estimate needs to know about the machine: boot time, egress price, interruptions, bandwidth."""
 
     boot_s: float = 60.0
     egress_microusd_per_gib: int = 0
@@ -96,7 +103,7 @@ class Overheads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Total time and cost of a job from launch to end, with their parts."""
+    """Total time and cost of a job from launch to end, and how they are made up."""
 
     wall_s: Span
     cost_microusd: Span
@@ -116,7 +123,7 @@ class RunTime:
     runs: int
 
     def billed_s(self, offer: Offer) -> int:
-        """Return the billed seconds. Each run is billed separately."""
+        """Return the billed seconds of all runs. The billing rule is applied to each run separately."""
         return self.runs * offer.billing.billed_s(round(self.wall_s / self.runs))
 
     def cost_microusd(self, offer: Offer) -> int:
@@ -146,9 +153,10 @@ def estimate_bill(offer: Offer, run: RunEstimate, overheads: Overheads) -> Bill:
 
 
 def run_time(offer: Offer, run: RunEstimate, overheads: Overheads, work_s: float) -> RunTime:
-    """Return the wall time for `work_s` of training.
+    """Return the wall time for `work_s` seconds of training.
 
-    The training is split into runs if one would exceed the maximum run time.
+    If the job can resume and one run would exceed the offer's maximum run time, the training is split into
+    several runs.
     """
     overhead_s, longest_s = _overhead_s(run, overheads), offer.max_run_or_inf_s
     training_s = _training_s(offer, run, overheads, work_s)

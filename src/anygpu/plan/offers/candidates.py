@@ -1,4 +1,4 @@
-"""Candidates (offers with the terms of their backend), and sets of them that are grouped for fast ranking."""
+"""Candidates (offers with the terms of their backend), and sets of candidates that can be ranked fast."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5  # assumed when the offer states no waitin
 
 
 class BackendTerms(NamedTuple):
-    """Terms of a backend beyond the prices of its offers."""
+    """What a backend charges apart from the prices of its offers: remaining credit and egress price."""
 
     credit_microusd: int = 0  # remaining credit of the organisation
     egress_microusd_per_gib: int = 0
@@ -77,9 +77,9 @@ class PerformanceClass:
 
 
 class CandidateSet(Sequence[Candidate]):
-    """Candidates with an index for ranking.
+    """Candidates grouped by equal machines, so that they can be ranked fast.
 
-    Building the set costs far more than one ranking: build once, use often.
+    Building the set takes far longer than one ranking, so build it once and use it for many jobs.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class CandidateSet(Sequence[Candidate]):
         )
 
     def extend(self, additional: Sequence[Candidate]) -> "CandidateSet":
-        """Return a set with a few more candidates, without indexing the existing ones again."""
+        """Return a set with a few more candidates, without grouping the existing ones again."""
         others, first = CandidateSet.of(additional), len(self)
         shifted = [(key, _renumber(each, first)) for key, each in others._classes]
         return CandidateSet(_Concatenation(self._candidates, others), [*self._classes, *shifted])
@@ -164,15 +164,15 @@ _CLASS_FIELDS = attrgetter(
 
 
 def class_key(candidate: Candidate) -> tuple[Any, ...]:
-    """Return the properties that determine how long a job takes.
+    """Return the properties that determine how long a job takes on a candidate and how it is billed.
 
-    Machines without a GPU are identified by name.
+    For a machine without a GPU, the name of the machine type is one of them.
     """
     return *_CLASS_FIELDS(candidate), "" if candidate.offer.gpu_kind else candidate.offer.name
 
 
 def group_key(candidate: Candidate) -> tuple[Any, ...]:
-    """Return the properties that determine whether a job fits and how long it takes."""
+    """Return the properties of `class_key`, and CPUs, memory and disk, which determine whether a job fits."""
     return *class_key(candidate), *_SIZE_FIELDS(candidate)
 
 
@@ -187,7 +187,10 @@ def _make_group(candidates: Sequence[Candidate], indices: Sequence[int]) -> Cand
 
 
 def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
-    """Merge groups into one, cheapest first. At equal prices, the order of the groups decides."""
+    """Merge groups into one, cheapest candidate first.
+
+    At equal prices, the candidates of earlier groups come first.
+    """
     if len(groups) == 1:
         return groups[0]
     rows = [
@@ -198,7 +201,7 @@ def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
 
 
 def _renumber(performance_class: PerformanceClass, first: int) -> PerformanceClass:
-    """Return the class with `first` added to every index."""
+    """Return the class with `first` added to the index of every candidate."""
     combined, *groups = (
         replace(each, indices=[first + index for index in each.indices])
         for each in (performance_class.combined, *performance_class.groups)

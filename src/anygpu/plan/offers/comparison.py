@@ -1,4 +1,4 @@
-"""Rank every candidate for a job and describe the result as plain data. Pure functions."""
+"""Rank all candidates for a job, and convert the result to JSON data. Pure functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ EXAMPLES_PER_REASON = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedOffer:
-    """A candidate with its bill, and its score (lower is better) or the reason for its rejection."""
+    """A candidate with its estimated bill, and its score (lower is better) or why it was rejected."""
 
     candidate: Candidate
     bill: Bill
@@ -35,7 +35,7 @@ class RankedOffer:
 
     @property
     def out_of_pocket(self) -> Span:
-        """Cost after the remaining credit is used up."""
+        """The part of the cost in micro-dollars that the remaining credit does not cover."""
         cost, credit = self.bill.cost_microusd, self.candidate.credit_microusd
         expected, low, high = (
             out_of_pocket_cost(each, credit) for each in (cost.expected, cost.low, cost.high)
@@ -47,7 +47,7 @@ TopIndices = Callable[[int | None], Sequence[int]]  # the first n, or all for No
 
 
 class RankedOffers(Sequence[RankedOffer]):
-    """Ranked offers; the description of each is created on access."""
+    """A sequence of ranked offers. Each `RankedOffer` object is created when it is accessed."""
 
     def __init__(self, count: int, indices: TopIndices, describe: Callable[[int], RankedOffer]) -> None:
         self._count, self._indices, self._describe = count, indices, describe
@@ -96,7 +96,7 @@ class Comparison:
     def by_offer(self) -> Mapping[OfferKey, RankedOffer]:
         """All candidates by the key of their offer.
 
-        Describes every candidate, so use it only for small comparisons.
+        This builds a `RankedOffer` for every candidate, which is slow for a large comparison.
         """
         return {each.candidate.offer.key: each for each in (*self.rejected, *self.ranked)}
 
@@ -107,7 +107,7 @@ class Comparison:
     def shortlist(self, limit: int = 8) -> tuple[RankedOffer, ...]:
         """Return the best offers of different machines, at most `limit`.
 
-        Other regions of a listed machine are left out.
+        Each GPU model and count appears once on demand and once as spot, in its best region.
         """
         return self.best_per_machine[:limit]
 
@@ -120,10 +120,10 @@ def rank(
     deadline_s: float | None = None,
     duration: DurationLookup | None = None,
 ) -> Comparison:
-    """Rank the candidates by the job's strategy, and explain why the others do not fit.
+    """Rank the candidates that fit a job by its strategy, and say why the others do not fit.
 
-    `deadline_s` counts from now. `duration` predicts the training time from sources other than the code.
-    Pass a `CandidateSet` to rank the same candidates repeatedly.
+    `deadline_s` is in seconds from now. `duration` predicts the training time on an offer from past runs.
+    To rank the same candidates for many jobs, pass a `CandidateSet`, which is faster.
     """
     estimator = Estimator(spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration)
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
@@ -142,7 +142,7 @@ def rank(
 
 
 def _slice_end(position: slice) -> int | None:
-    """Return the number of leading items that a slice needs; None if it may need all."""
+    """Return how many items from the start of a sequence a slice needs; None if it may need all of them."""
     is_bounded = position.stop is not None and position.stop >= 0 and (position.start or 0) >= 0
     return position.stop if is_bounded else None
 
@@ -165,7 +165,7 @@ def _summarise_rejections(
 
 @dataclass(frozen=True, slots=True)
 class _OfferWriter:
-    """Builds the description of a candidate from its index."""
+    """Builds the `RankedOffer` of a candidate from the candidate's index."""
 
     estimator: Estimator
     candidates: CandidateSet
@@ -220,7 +220,7 @@ def comparison_as_dict(
     limit: int | None = MAX_OFFERS,
     short: int = SHORTLIST,
 ) -> dict[str, Any]:
-    """Return the comparison as JSON data, with at most `limit` offers and a shortlist of `short` machines."""
+    """Return the comparison as JSON data: at most `limit` offers, and the best `short` different machines."""
     listed = comparison.ranked[:limit]
     return {
         "strategy": comparison.strategy,

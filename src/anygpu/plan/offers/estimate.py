@@ -1,4 +1,4 @@
-"""Estimate the time, cost, fit and confidence of one candidate for a job."""
+"""Estimate for one candidate how long a job takes, what it costs, and whether it fits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,9 +44,9 @@ class DurationPrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """Estimates for a job from its spec, the analysis of its code and its past runs.
+    """Estimates time and cost of a job from its spec, the analysis of its code and its past runs.
 
-    `deadline_s` counts from now.
+    `deadline_s` is in seconds from now.
     """
 
     spec: JobSpec
@@ -66,7 +66,10 @@ class Estimator:
         return self.analysis.characteristics if self.analysis is not None else None
 
     def predict_duration(self, offer: Offer) -> DurationPrediction:
-        """Predict the training time. Sources in order: the duration the job states, past runs, the code."""
+        """Predict the training time on an offer.
+
+        The first available source is used: the duration stated in the spec, past runs, the analysed code.
+        """
         stated_s = self.spec.placement.expected_duration_s
         if stated_s:
             return DurationPrediction(
@@ -84,7 +87,7 @@ class Estimator:
         return estimate_bill(candidate.offer, *self._run_estimate(candidate, training_s))
 
     def run_time_and_egress(self, candidate: Candidate, training_s: Span) -> tuple[RunTime, int]:
-        """Return run time and egress cost in micro-dollars, which determine the order of candidates."""
+        """Return the run time, and the egress cost in micro-dollars. Candidates are ranked by these two."""
         run, overheads = self._run_estimate(candidate, training_s)
         return run_time(candidate.offer, run, overheads, training_s.expected), egress_microusd(run, overheads)
 
@@ -110,9 +113,9 @@ class Estimator:
         return by_code or has_resume_path(self.spec)
 
     def _setup_s(self, candidate: Candidate) -> float:
-        """Return the setup time in seconds.
+        """Return the seconds from the end of the boot to the first training step.
 
-        Own machines need no installation for a job without requirements.
+        The time is short on an own machine if the job installs nothing.
         """
         spec = self.spec
         installs = spec.requirements or spec.setup or spec.image
@@ -121,13 +124,13 @@ class Estimator:
     def unsuitable_reason(self, candidate: Candidate) -> str:
         """Return why no machine of the candidate's performance class fits, in any size or location.
 
-        Return an empty string if one may fit.
+        Return an empty string if a machine of the class may fit.
         """
         resumes = self.characteristics is not None and self.characteristics.interruptible.value
         if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumes):
             return reason
         if self.spec.placement.dedicated and not candidate.dedicated:
-            return "is shared with others; the job requires a dedicated machine"
+            return "is shared with other customers; the job requires a dedicated machine"
         return self.unsupported_gpu_reason(candidate.offer)
 
     def unsupported_gpu_reason(self, offer: Offer) -> str:
@@ -150,9 +153,9 @@ class Estimator:
     def torch_mismatch(self, offer: Offer) -> str:
         """Return why the torch that the job installs does not run on the offer's GPU or driver.
 
-        Return an empty string if it does. This is a fact, not a prediction. On rented machines a
-        trainer's framework is installed unless the job names its own environment; own machines may
-        already have the framework.
+        Return an empty string if it does. For a trainer, the packages that the trainer needs are checked
+        on rented machines only, because own machines may already have them, and only if the spec sets no
+        requirements, Python or image.
         """
         spec, installs = self.spec, self.spec.requirements
         framework = spec.trainer and offer.is_paid and not (installs or spec.python or spec.image)
@@ -164,7 +167,7 @@ class Estimator:
         return torch_mismatch(installs, gpu, offer.driver)
 
     def rejection_reason(self, candidate: Candidate, bill: Bill) -> str:
-        """Return why the candidate does not fit or exceeds a limit of the job; empty if it fits."""
+        """Return why the candidate does not fit the job or exceeds one of its limits; empty if it fits."""
         limit = self.spec.limits.max_cost_microusd
         over_limit = limit is not None and bill.cost_microusd.expected > limit
         return (
@@ -191,8 +194,8 @@ class Estimator:
         ):
             return ""
         return (
-            f"limits a run to {describe_duration(longest_s)}, and nothing shows that the job can resume;"
-            " set checkpoint.paths"
+            f"allows a run of at most {describe_duration(longest_s)}, and nothing shows that the job can"
+            " resume; set checkpoint.paths"
         )
 
     def late_reason(self, wall_s: float) -> str:
@@ -202,9 +205,7 @@ class Estimator:
 
     @property
     def over_limit_reason(self) -> str:
-        return (
-            f"would cost more than the ${(self.spec.limits.max_cost_microusd or 0) / MICROUSD:,.2f} allowed"
-        )
+        return f"would cost more than max_cost, ${(self.spec.limits.max_cost_microusd or 0) / MICROUSD:,.2f}"
 
     def confidence(self, candidate: Candidate, prediction: DurationPrediction) -> str:
         level = self._confidence(prediction)
@@ -215,7 +216,10 @@ class Estimator:
         return self.analysis is not None and self.analysis.multi_gpu is None and offer.gpu_count > 1
 
     def _predict_from_code(self, kind: str, memory_gib: float, count: int) -> DurationPrediction:
-        """Predict the duration on a machine from the code. An unknown GPU counts as the reference GPU."""
+        """Predict the training time on a machine from the code.
+
+        An unknown GPU is assumed to be the reference GPU.
+        """
         analysis, needs = self.analysis, self.characteristics
         effort = needs.effort if needs is not None else None
         if analysis is None or effort is None:
@@ -241,7 +245,7 @@ class Estimator:
 
 
 def _model_gib(analysis: Analysis | None) -> float:
-    """Return the size in GiB of the result to download (the model's weights or adapters); 0 if unknown."""
+    """Return the GiB of trained weights (or adapters) that are downloaded at the end; 0 if unknown."""
     if analysis is None or analysis.parameters is None:
         return 0.0
     share = ADAPTER_SHARE if analysis.adapters is not None else 1.0
@@ -252,10 +256,10 @@ def _model_gib(analysis: Analysis | None) -> float:
 def _gpu_memory_reason(needs: WorkloadCharacteristics | None, offer: Offer) -> str:
     """Return why the GPU has too little memory for the predicted need.
 
-    Return an empty string if it has enough, or if either is unknown.
+    Return an empty string if the GPU has enough memory, or if its memory or the need is unknown.
     """
     needed_gb = needs.gpu_memory_gb.value if needs is not None else 0.0
     has_gb = offer.gpu_memory_gib * GB_PER_GIB
     if not needed_gb or not offer.gpu_count or not has_gb or needed_gb <= has_gb:
         return ""
-    return f"has {has_gb:.0f} GB per GPU; training is predicted to need {needed_gb:.0f} GB"
+    return f"has {has_gb:.0f} GB of memory per GPU; training is predicted to need {needed_gb:.0f} GB"

@@ -15,7 +15,10 @@ NOT_ALLOWED = "not among the allowed backends"
 
 
 def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
-    """Return why the offer can never run the job."""
+    """Return why the offer can never run the job.
+
+    `resumable` means that the job can resume after an interruption.
+    """
     return (
         unsuitable_reason(spec, offer, resumable=resumable)
         or too_small_reason(spec.resources, offer)
@@ -24,7 +27,7 @@ def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str
 
 
 def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
-    """Return why this kind of machine does not fit, whatever its size and location."""
+    """Return why a machine with this GPU and backend does not fit, whatever its size and location."""
     placement = spec.placement
     if placement.allowed and offer.backend not in placement.allowed:
         return NOT_ALLOWED
@@ -40,7 +43,7 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -
 
 
 def location_mismatch(spec: JobSpec, location: Location) -> str:
-    """Return why the location is not the region, zone or machine type that the job requests."""
+    """Return in which of region, zone and machine type the location differs from what the job requests."""
     names = requested_names(spec)
     return next((each.mismatch for each in names if location[each.field] != each.name), "")
 
@@ -76,12 +79,15 @@ def _interruption_reason(spec: JobSpec, offer: Offer, *, resumable: bool) -> str
 
 
 def has_resume_path(spec: JobSpec) -> bool:
-    """Return whether the spec says how the job resumes after an interruption."""
+    """Return whether the spec has checkpoint paths, resume arguments or a trainer, so the job can resume."""
     return bool(spec.checkpoint.paths or spec.checkpoint.resume_args or spec.trainer)
 
 
 def too_small_reason(need: Resources, offer: Offer) -> str:
-    """Return why CPUs, memory or disk are too small. Unknown sizes count as sufficient."""
+    """Return why the offer has too few CPUs, or too little memory or disk.
+
+    Unknown values count as sufficient.
+    """
     for what, needed, has in (
         ("CPUs", need.cpus, offer.cpus),
         ("GiB of memory", need.memory_gib, offer.memory_gib),
@@ -108,7 +114,7 @@ def _gpu_mismatch(gpu: Gpu | None, offer: Offer) -> str:
 def _is_gpu_kind(requested: str, offered: str) -> bool:
     """Return whether the GPU is of the requested model.
 
-    A model that is not in the GPU table matches by part of the name.
+    A requested model that is not in the GPU table matches every GPU whose name contains the requested name.
     """
     matches_part = not gpus.is_known(requested) and requested.lower() in offered.lower()
     return gpus.matches(requested, offered) or matches_part

@@ -1,9 +1,9 @@
 """Compare finishing a running job on its machine with moving the job to another candidate. Pure functions.
 
-A move costs the stop, the launch and setup of another machine, the transfer of the checkpoint, and the
-work since the last checkpoint. The remaining work is equally uncertain in both cases, so both are
-compared for the same work. The speed and start of the other machine are uncertain only for the move, so
-the move must also pay off in the worst case.
+A move costs time and money for stopping, for the launch and setup of another machine, for the transfer of
+the checkpoint, and for repeating the work since the last checkpoint. How much work remains is uncertain
+whether the job moves or stays, so both are compared for the same amount of work. The speed and setup time of
+the other machine are uncertain too, so a move must also pay off in the worst case.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class MigrationPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRun:
-    """The machine the job runs on, and its billed time so far."""
+    """The machine that the job runs on, its price, and how long it has been used."""
 
     offer: Offer
     price_microusd_per_hour: int
@@ -55,7 +55,7 @@ class CurrentRun:
     egress_microusd_per_gib: int = 0
 
     def cost_microusd(self, ahead_s: float) -> int:
-        """Return the additional cost of `ahead_s` more seconds."""
+        """Return the additional cost in micro-dollars if the machine is used for `ahead_s` more seconds."""
         return self._cost_until(self.used_s + ahead_s) - self._cost_until(self.used_s)
 
     def _cost_until(self, used_s: float) -> int:
@@ -64,7 +64,7 @@ class CurrentRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingWork:
-    """The remaining work of a job, measured at its speed on the current machine."""
+    """The remaining work of a job, in seconds on its current machine, and what a move would need."""
 
     work_s: Span  # training without interruptions
     unsaved_s: float = 0.0  # trained since the newest checkpoint
@@ -77,7 +77,7 @@ class RemainingWork:
 
 @dataclass(frozen=True, slots=True)
 class MigrationScenario:
-    """Assumptions about a move: expected or worst case."""
+    """Assumptions about setup time and interruptions after a move, for the expected or the worst case."""
 
     worst_case: bool
 
@@ -104,7 +104,7 @@ class RemainingCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """Savings of moving over staying; negative if staying is better."""
+    """Time and cost that a job saves if it moves instead of staying; negative if staying is better."""
 
     cost_microusd: float
     time_s: float
@@ -144,7 +144,7 @@ class MigrationOption:
 def evaluate_migration(
     current: CurrentRun, remaining: RemainingWork, target: Candidate
 ) -> MigrationOption | None:
-    """Compare staying with moving to `target`; return None if the target's speed cannot be estimated."""
+    """Compare staying with moving to `target`; return None if the speed of the target is unknown."""
     slower = slowdown(machine_speed(target.offer), machine_speed(current.offer), remaining.step_work)
     if slower is None:
         return None
@@ -180,10 +180,10 @@ def cost_of_moving(
     slower: Span,
     scenario: MigrationScenario,
 ) -> RemainingCost:
-    """Return the remaining time and cost if the job moves.
+    """Return the remaining time and cost if the job moves to `target`.
 
-    The old machine is billed until it has stopped, the new one from its launch and for at least its
-    minimum time.
+    The current machine is billed until it has stopped. The new machine is billed from its launch, for at
+    least the provider's minimum time.
     """
     transfer_s = remaining.checkpoint_gib / GIB_PER_S
     stop_s = min(remaining.stop_limit_s, MACHINE_STOP_S + transfer_s)
@@ -208,9 +208,9 @@ def cost_of_moving(
 def is_worth_moving(
     option: MigrationOption, strategy: str | None, policy: MigrationPolicy, *, preference_gain: int = 0
 ) -> bool:
-    """Decide by the job's strategy whether a move pays off.
+    """Return whether a move saves enough, by the job's strategy and the organisation's policy.
 
-    `preference_gain` is the number of positions by which the target comes earlier in the job's fallbacks.
+    `preference_gain` is how many positions earlier the target's backend is in the job's list of fallbacks.
     """
     if strategy == "queue" or (strategy == "preferred" and preference_gain < 0):
         return False
@@ -227,7 +227,10 @@ def is_worth_moving(
 
 
 def savings_share(savings: Savings, strategy: str | None) -> float:
-    """Return the savings as a share of the remaining time or cost, whichever the strategy optimises."""
+    """Return the savings as a fraction of what remains.
+
+    For the strategy `fastest` it is the time, for `balanced` the mean of time and cost, else the cost.
+    """
     match strategy:
         case "fastest":
             return savings.time_share
@@ -250,16 +253,16 @@ def _exceeds_minimum(savings: Savings, strategy: str | None, policy: MigrationPo
 
 
 def _worst_stay_s(option: MigrationOption) -> float:
-    """Return the seconds to the end if the job stays, for the same work as in the worst case of the move."""
+    """Return the remaining seconds if the job stays, for the work that the worst case of the move assumes."""
     return option.worst_case.wall_s + option.pessimistic[-1].time_s
 
 
 def with_interruptions_s(
     offer: Offer, work_s: float, every_s: float, life_s: float = SPOT_LIFETIME_S
 ) -> float:
-    """Return the expected wall time with interruptions.
+    """Return the expected wall time of `work_s` seconds of training, with spot interruptions.
 
-    Saving time is not added: the measured speed includes it.
+    The time to save checkpoints is not added, because the measured speed of the job already includes it.
     """
     if not offer.interruptible:
         return work_s
@@ -288,9 +291,10 @@ def machine_speed(offer: Offer) -> MachineSpeed:
 
 @lru_cache(maxsize=4096)
 def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None = None) -> Span | None:
-    """Return the factor by which a step takes longer on `target`; None if unknown.
+    """Return how many times longer a step takes on `target` than on `current`; None if unknown.
 
-    Additional GPUs do not count, because the job may not use them.
+    If the target has more GPUs than the current machine, the additional ones are ignored, because the job
+    may not use them.
     """
     if not current.gpu_count:
         return _with_uncertainty(1.0, SAME_GPU_SPREAD) if target.cpus >= current.cpus else None
@@ -306,7 +310,7 @@ def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None 
 
 
 def _slowdown_between(target: gpus.GpuSpec, current: gpus.GpuSpec, step: StepWork | None) -> float:
-    """Return the slowdown for the job's own step if that is known, else for a typical step."""
+    """Return how many times longer `step` (if None, a typical step) takes on `target` than on `current`."""
     if step is None:
         return gpu_slowdown(target, current)
     return step_duration(step, target).step_s / step_duration(step, current).step_s

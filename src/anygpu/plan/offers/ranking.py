@@ -1,4 +1,4 @@
-"""Filter and rank candidates by the job's strategy, evaluated once per group of equal machines."""
+"""Filter candidates and rank them by the job's strategy. Equal machines are evaluated only once."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -24,14 +24,14 @@ class RunCost(NamedTuple):
     egress_microusd: int
 
     def cost(self, price: float) -> float:
-        """Return the cost at a price per hour.
+        """Return the cost of the run in micro-dollars at a price per hour.
 
-        The cost is not rounded, so that different prices never tie.
+        The cost is not rounded, so that two different prices never lead to the same cost.
         """
         return price * self.billed_s / HOUR_S + self.egress_microusd
 
     def count_within(self, limit_microusd: int, prices: Sequence[float]) -> int:
-        """Return how many of the ascending prices lead to a bill, rounded half up, within the limit."""
+        """Return how many of the prices, which are ascending, lead to a rounded cost within the limit."""
         limit = limit_microusd + 0.5
         return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
 
@@ -53,7 +53,7 @@ class FittingGroup(NamedTuple):
         return self.representative.credit_microusd
 
     def costs(self, count: int | None = None) -> list[float]:
-        """Return the costs of the first `count` candidates; None means all."""
+        """Return the costs of the first `count` candidates in micro-dollars; None means all candidates."""
         billed_s, egress = self.run_cost.billed_s, self.run_cost.egress_microusd
         return [price * billed_s / HOUR_S + egress for price in self.prices[:count]]
 
@@ -68,9 +68,9 @@ class Rejection(NamedTuple):
 class OfferFilter:
     """Candidates split into those that fit a job (`groups`) and the others (`rejections`).
 
-    Most reasons for rejection apply to a whole performance class, the others to a group. Within a group,
-    a lower price per hour means a cheaper run, so the candidates within a cost limit are found by
-    bisection.
+    Most reasons for rejection apply to a whole performance class, so they are evaluated once per class, the
+    others once per group. The candidates of a group are sorted by price, so those within the cost limit are
+    found by bisection.
     """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
@@ -103,7 +103,7 @@ class OfferFilter:
                 self._filter_by_cost(group, run_cost)
 
     def _filter_by_cost(self, group: CandidateGroup, run_cost: RunCost) -> None:
-        """Keep the candidates whose bill is within the job's cost limit."""
+        """Keep the candidates in the requested location and within the cost limit; reject the others."""
         indices, prices = (
             self._filter_by_location(group) if self._requested_names else (group.indices, group.prices)
         )
@@ -119,7 +119,7 @@ class OfferFilter:
             )
 
     def _filter_by_location(self, group: CandidateGroup) -> tuple[Sequence[int], Sequence[float]]:
-        """Return indices and prices of candidates in the requested region, zone and machine type."""
+        """Return indices and prices of the candidates in the requested location; reject the others."""
         remaining: Sequence[int] = range(len(group.indices))
         for field, name, reason in self._requested_names:
             column = group.locations[field]
@@ -133,7 +133,7 @@ class OfferFilter:
 
 
 class _RunCosts:
-    """Cache of run costs for machines that are equally fast and have the same billing rule."""
+    """A cache of run costs. Machines that are equally fast and have the same billing rule share an entry."""
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator
@@ -159,10 +159,10 @@ TIER_STEP = 1e15  # micro-dollars: more than any bill, so a tier always outweigh
 
 
 class Ranking:
-    """Indices of the candidates that fit a job, in the order of its strategy. Lower scores are better.
+    """Indices of the candidates that fit a job, best first by the job's strategy. Lower scores are better.
 
-    The first candidate of a group is its best. All candidates are sorted only if a caller iterates over
-    all of them.
+    The first candidate of a group is the best of the group, so finding the best few candidates does not
+    require sorting all of them.
     """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
@@ -199,9 +199,9 @@ class Ranking:
         return list(best.values())
 
     def top(self, count: int | None) -> Sequence[int]:
-        """Return the best `count` candidates; None means all that fit.
+        """Return the indices of the best `count` candidates, best first; None means all that fit.
 
-        Only the best `count` groups are sorted: the best candidates are always among them.
+        Only the best `count` groups are sorted, because they contain the best `count` candidates.
         """
         if count is None:
             return self._full_order
@@ -214,7 +214,7 @@ class Ranking:
 
     @cached_property
     def _group_heads(self) -> list[tuple[float, float, int]]:
-        """Tier and key of each group's first candidate, with the position of the group; best first."""
+        """For each group, best first: tier and key of its first candidate, and the position of the group."""
         return sorted((*self._key(group), position) for position, group in enumerate(self._groups))
 
     def _sort(self, groups: Iterable[FittingGroup], count: int | None) -> list[int]:
@@ -232,7 +232,7 @@ class Ranking:
 
     @cached_property
     def rejected_indices(self) -> list[int]:
-        """Indices of the candidates that do not fit, in their original order."""
+        """Indices of the candidates that do not fit, ascending."""
         return sorted(chain.from_iterable(rejection.indices for rejection in self.rejections))
 
     def score(self, candidate: Candidate, wall_s: float, cost: float) -> float:
@@ -241,7 +241,11 @@ class Ranking:
         return self._tier(candidate, wall_s) + self._cost_key(wall_s, cost, candidate.credit_microusd)
 
     def _tier(self, candidate: Candidate, wall_s: float) -> float:
-        """Return the part of the score that outweighs any difference in cost."""
+        """Return the tier: the part of the score that is compared before the cost.
+
+        The tier is the wall time (`fastest`), the position in the fallbacks (`preferred`), or whether the
+        backend is configured (`queue`).
+        """
         match self.strategy:
             case "fastest":
                 return wall_s
@@ -254,7 +258,7 @@ class Ranking:
                 return 0.0
 
     def _keys(self, group: FittingGroup, count: int | None) -> list[float]:
-        """Return the keys within a tier for the first `count` candidates, like `_cost_key` for each."""
+        """Return the `_cost_key` of each of the first `count` candidates of a group."""
         costs, credit = group.costs(count), group.credit
         weighted = [weighted_cost(cost, credit) for cost in costs] if credit else costs
         if self.strategy != "balanced":
@@ -263,14 +267,17 @@ class Ranking:
         return [slower + cost / least for cost in weighted]
 
     def _key(self, group: FittingGroup) -> tuple[float, float]:
-        """Return the tier and the key of the group's first candidate."""
+        """Return the tier and the `_cost_key` of the group's first candidate."""
         wall_s = group.run_cost.wall_s
         return self._tier(group.representative, wall_s), self._cost_key(
             wall_s, group.lowest_cost, group.credit
         )
 
     def _cost_key(self, wall_s: float, cost: float, credit: int) -> float:
-        """Return the sort key within a tier."""
+        """Return the key that sorts candidates of equal tier.
+
+        The key is the cost; for `balanced`, it is the sum of time and cost, each relative to the lowest.
+        """
         weighted = weighted_cost(cost, credit)
         if self.strategy != "balanced":
             return weighted

@@ -32,7 +32,7 @@ NO_CONSTRAINTS = JobConstraints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """A candidate with its position in the plan, or the reason why it cannot be used."""
+    """A candidate with the values that order it in the plan, or the reason why it cannot be used."""
 
     candidate: Candidate
     preference: int  # position in the job's fallbacks
@@ -83,10 +83,10 @@ def make_plan(
     *,
     started: bool = False,
 ) -> Plan:
-    """Order the candidates: the job's fallbacks first, then by score.
+    """Return the plan: candidates sorted by the job's list of fallbacks, then by score.
 
-    Scores come from `comparison` if given, else from prices. `started` means that the job has already
-    trained: then a prediction for the whole job only orders candidates and rejects none.
+    The scores come from `comparison` if it is given, else from prices. `started` means that the job has
+    already trained. Its predicted time and cost are for the whole job, so they then reject no candidate.
     """
     scores = comparison.by_offer if comparison is not None else {}
     results = (
@@ -130,14 +130,17 @@ def _score(ranked: RankedOffer) -> float:
 
 
 def _predicted_rejection(ranked: RankedOffer, *, started: bool) -> str:
-    """Return why the prediction rules out the candidate. A prediction of low confidence rejects nothing."""
+    """Return why the comparison rejected the candidate; empty if it did not.
+
+    A rejection that relies on an uncertain prediction is ignored, and so is any once the job has started.
+    """
     is_doubtful = ranked.confidence == "low" and not ranked.certain
     return "" if started or is_doubtful else ranked.rejection
 
 
 def _not_owned_reason(spec: JobSpec, offer: Offer) -> str:
     is_rented = spec.placement.strategy == "queue" and offer.is_paid and offer.free is None
-    return "is rented; the strategy `queue` uses own machines only" if is_rented else ""
+    return "is a rented machine; the strategy `queue` uses own machines only" if is_rented else ""
 
 
 def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:
@@ -158,7 +161,10 @@ def _over_budget_reason(offer: Offer, constraints: JobConstraints) -> str:
 
 
 def _preference(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> int:
-    """Return the candidate's rank by preference; lower is better."""
+    """Return the position of the offer's backend in the job's fallbacks; lower is better.
+
+    The position is negative for an offer to which the job should move.
+    """
     if offer.key == constraints.preferred_offer:
         return -2
     if constraints.preferred_backend and offer.backend == constraints.preferred_backend:

@@ -1,4 +1,4 @@
-"""Describe the pros and cons of a candidate in words."""
+"""Describe the advantages and disadvantages of a candidate in words, for the user."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ def pros(candidate: Candidate, bill: Bill, best: BestValues) -> tuple[str, ...]:
         (_out_of_pocket_text(bill.cost_microusd, credit), offer.is_paid and credit > 0),
         ("nothing to pay", not offer.is_paid),
         ("cheapest to finish", offer.is_paid and bill.cost_microusd.expected == best.cost_microusd),
-        ("done first", bill.wall_s.expected == best.wall_s),
+        ("finishes first", bill.wall_s.expected == best.wall_s),
         ("starts within seconds", candidate.boot_s <= FAST_START_S),
         ("never interrupted", offer.is_paid and not offer.interruptible),
     )
@@ -40,19 +40,19 @@ def cons(candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool)
             f"may be interrupted, which adds about {_hours_or_minutes(bill.interruptions_s)}",
             offer.interruptible,
         ),
-        (f"{price_ratio:.1f} times the price of the cheapest", price_ratio >= 1.5),
-        (f"takes {slower:.1f} times as long as the fastest", slower >= 2),
+        (f"{price_ratio:.1f} times the cost of the cheapest paid offer", price_ratio >= 1.5),
+        (f"takes {slower:.1f} times as long as the fastest offer", slower >= 2),
         (
-            f"takes {bill.runs} runs: one may last {describe_duration(offer.max_run_or_inf_s)} at most",
+            f"takes {bill.runs} runs, as one may last at most {describe_duration(offer.max_run_or_inf_s)}",
             bill.runs > 1,
         ),
         (
-            f"a run may last {describe_duration(offer.max_run_or_inf_s)} at most,"
+            f"a run may last at most {describe_duration(offer.max_run_or_inf_s)},"
             " and nothing shows that the job can resume",
             bill.runs == 1 and bill.wall_s.expected > offer.max_run_or_inf_s,
         ),
         (f"its price is {candidate.stale_days} days old", bool(candidate.stale_days)),
-        ("pays for GPUs the code does not use", idle_gpus),
+        ("you pay for GPUs that the code does not use", idle_gpus),
     )
     return tuple(text for text, true in statements if true)
 
@@ -66,7 +66,7 @@ def describe_duration(seconds: float) -> str:
 
 
 def _out_of_pocket_text(cost_microusd: Span, credit_microusd: int) -> str:
-    """Return a text with the expected and the highest cost after credit."""
+    """Return a text with the expected and the highest cost that the credit does not cover."""
     pays, at_worst = (
         f"${out_of_pocket_cost(cost, credit_microusd) / MICROUSD:,.2f}"
         for cost in (cost_microusd.expected, cost_microusd.high)

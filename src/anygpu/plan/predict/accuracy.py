@@ -1,4 +1,4 @@
-"""Measure how accurate predictions were. Pure functions."""
+"""Measure how accurate past predictions of time and cost were. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ TARGET_COVERAGE = 0.9  # share of the intervals that should contain the actual v
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPrediction:
-    """A prediction with the actual time and cost of the job."""
+    """A prediction, with the wall time and cost that the job really had."""
 
     prediction: Prediction
     wall_s: float
@@ -23,7 +23,7 @@ class JudgedPrediction:
 class PredictionErrors:
     """Errors of one predicted quantity, relative to the actual values.
 
-    `median_width` is high end over low end.
+    `median_width` is the median ratio of an interval's upper end to its lower end.
     """
 
     jobs: int
@@ -69,7 +69,7 @@ def accuracy_by_basis(judged: Iterable[JudgedPrediction]) -> dict[str, Predictio
 
 
 def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> PredictionErrors | None:
-    """Return the errors of (expected, low, high, actual) tuples; None without any.
+    """Return the errors of predictions, given as (expected, low, high, actual); None if there are none.
 
     Actual values must be positive.
     """
@@ -86,10 +86,10 @@ def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> Predic
 
 
 def interval_score(low: float, high: float, truth: float) -> float:
-    """Return the interval score (Gneiting and Raftery 2007) of logarithms; lower is better.
+    """Return the interval score (Gneiting and Raftery 2007) of a predicted interval; lower is better.
 
-    The score is the width of the interval plus twenty times the distance by which the interval misses
-    `truth`. So neither a very wide interval nor a narrow one that misses scores well.
+    The score is the width of the interval plus twenty times its distance from the actual value `truth`, both
+    measured on logarithms. So a very wide interval scores badly, and so does one that misses the value.
     """
     low, high, truth = log(max(low, 1e-9)), log(max(high, 1e-9)), log(truth)
     missed = max(0.0, low - truth) + max(0.0, truth - high)

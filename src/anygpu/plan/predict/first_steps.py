@@ -1,8 +1,9 @@
 """Forecast the duration of a running training from the times of its first steps. Pure functions.
 
-Training time is steps plus pauses between steps: evaluations, checkpoints, epoch changes. Steps are many
-and similar, so a few of them suffice. Pauses are few and long, so each kind is counted and measured
-separately: pauses at the end of an epoch, and other pauses by their interval or frequency.
+Training time consists of steps and of pauses between steps, for evaluations, checkpoints and new epochs.
+There are many similar steps, so the times of a few are enough to predict the others. Pauses are rare and
+long, so they are predicted separately: pauses at the end of each epoch, and other pauses, by how often they
+occurred so far.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ PACE_CHANGE_SHARE = 3  # at least one step in three has the new pace
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The time between two steps. `step` is the number of the later one."""
+    """The time from the end of one step to the end of the next. `step` is the number of the later step."""
 
     step: int
     seconds: float
@@ -30,7 +31,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapStatistics:
-    """The gaps after the warm-up, classified as steps, pauses and epoch ends."""
+    """The gaps after the first few steps, classified as plain steps, pauses and ends of epochs."""
 
     per_epoch: int | None
     in_epochs: Sequence[Gap]  # all gaps within epochs
@@ -51,7 +52,11 @@ class GapStatistics:
 def classify_gaps(
     times_s: Sequence[float], first_step: int, per_epoch: int | None, *, grows: bool = False
 ) -> GapStatistics | None:
-    """Classify the gaps between steps; return None if there are none. Epochs of a single step are ignored."""
+    """Classify the gaps between steps; return None if there are none.
+
+    `per_epoch` is the number of steps per epoch; epochs of a single step are ignored. `grows` means that
+    later steps take longer, so that a change of pace is normal.
+    """
     gaps = _after_warm_up(times_s, first_step)
     if not gaps:
         return None
@@ -82,14 +87,14 @@ def _starts_epoch(step: int, every: int) -> bool:
 def _max_step_s(gaps: Sequence[Gap], usual_s: float) -> float:
     """Return the longest gap in seconds that counts as a step.
 
-    Gaps almost as long as a clear pause count as pauses.
+    Longer gaps are pauses. So is a gap almost as long as one that is clearly a pause.
     """
     clear = [gap.seconds for gap in gaps if gap.seconds > PAUSE_FACTOR * usual_s]
     return max(2 * usual_s, min(clear) / SAME_KIND_FACTOR) if clear else PAUSE_FACTOR * usual_s
 
 
 def _since_pace_change(gaps: Sequence[Gap]) -> Sequence[Gap]:
-    """Return the gaps since the pace last changed, for example after a long warm-up or by throttling."""
+    """Return the gaps since the time per step last changed, for example by GPU throttling."""
     usual_s = median(gap.seconds for gap in gaps)
     plain = [gap for gap in gaps if gap.seconds <= PAUSE_FACTOR * usual_s]
     seconds = [gap.seconds for gap in plain]
@@ -112,7 +117,7 @@ EVALUATION_SHARE = 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPauses:
-    """Future pauses of one kind: their number, length and total uncertainty."""
+    """Pauses of one kind that are still to come: number, length of each, and uncertainty of their total."""
 
     count: int
     each_s: float
@@ -128,7 +133,8 @@ def epoch_pauses(
 ) -> list[ExpectedPauses]:
     """Return the expected pauses at the ends of epochs.
 
-    Their length is that of observed pauses, else `known_pause_s`, else that of a typical evaluation.
+    The length of a pause is taken from the pauses observed in this run. If there are none yet, it is
+    `known_pause_s` from other runs, or else the length of a typical evaluation.
     """
     every = gaps.per_epoch
     if not every:
@@ -143,10 +149,10 @@ def epoch_pauses(
 
 
 def other_pauses(gaps: GapStatistics, *, done: int, steps: int) -> list[ExpectedPauses]:
-    """Return the expected pauses within epochs: at their regular interval, else as often as so far.
+    """Return the expected pauses within epochs: at a regular interval if any, else as often as so far.
 
-    No pauses are expected if they seem to have stopped. A single pause without an interval is not
-    expected again, but adds to the uncertainty.
+    If no pause occurred in the second half of the observed steps, no more are expected. A single pause that suggests
+    no interval is not expected again, but adds to the uncertainty.
     """
     pauses = gaps.pauses
     if not pauses:
@@ -164,7 +170,7 @@ def other_pauses(gaps: GapStatistics, *, done: int, steps: int) -> list[Expected
 
 
 def _expect_pauses(count: int, each_s: float, error: float) -> ExpectedPauses:
-    """Build the expectation for `count` pauses.
+    """Return `count` expected pauses of `each_s` seconds.
 
     `error` is the relative uncertainty of the length of one pause.
     """
@@ -172,16 +178,17 @@ def _expect_pauses(count: int, each_s: float, error: float) -> ExpectedPauses:
 
 
 def _typical_pause_s(pauses: Sequence[float]) -> float:
-    """Return the mean pause, since not every epoch is evaluated or saved.
+    """Return the mean length of the pauses in seconds.
 
-    An exceptionally long first pause is left out.
+    The mean is used instead of the median, because not every epoch ends with an evaluation or a checkpoint.
+    A first pause that is far longer than the others is left out.
     """
     rest = pauses[1:]
     return fmean(rest if len(rest) > 1 and pauses[0] > PAUSE_FACTOR * max(rest) else pauses)
 
 
 def _pause_interval(paused_before: Sequence[int], done: int) -> int | None:
-    """Return the number of steps between pauses; None if the pauses are irregular or one is overdue."""
+    """Return the number of steps between pauses; None if it varies, or if the next pause is overdue."""
     between = [later - one for one, later in pairwise(paused_before)] or _interval_from_start(
         paused_before[0]
     )
@@ -192,9 +199,9 @@ def _pause_interval(paused_before: Sequence[int], done: int) -> int | None:
 
 
 def _interval_from_start(paused_before: int) -> list[int]:
-    """Return the interval that a single pause suggests.
+    """Return the interval in steps that a single pause suggests, as a list of at most one number.
 
-    Only a pause after a round number of steps suggests one; otherwise the list is empty.
+    A pause after a round number of steps, such as 100, suggests an interval of that many steps.
     """
     steps = paused_before - 1
     return [steps] if steps % ROUND_STEPS in (0, 1) else []
@@ -211,7 +218,10 @@ CACHE_SPREAD, CACHE_WINDOW_S = 0.2, 1.0  # error of steps measured for less than
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """Step times of a run. `times_s[i]` is the time from the start of training to the end of step `first_step + i`."""
+    """Step times of a run.
+
+    `times_s[i]` is the time from the start of training to the end of step `first_step + i`.
+    """
 
     times_s: Sequence[float]
     first_step: int = 1
@@ -223,7 +233,7 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepForecast:
-    """Predicted time from the start to the end of training, with a 90 % interval."""
+    """The predicted time from the start to the end of training, with a 90 % interval and its parts."""
 
     total_s: float
     low_s: float
@@ -238,7 +248,7 @@ class StepForecast:
 
 
 def forecast_duration(run: StepTimes) -> StepForecast | None:
-    """Forecast the total duration; return None if there are no gaps between steps."""
+    """Forecast the total duration of a run; return None if fewer than two steps were reported."""
     gaps = classify_gaps(run.times_s, run.first_step, run.steps_per_epoch, grows=run.steps_grow)
     if gaps is None:
         return None
@@ -282,8 +292,8 @@ def _make_forecast(
 def combine_estimates(own: Span, before: Span) -> Span:
     """Combine the estimate from a run's own steps with an earlier estimate, weighted by their certainty.
 
-    If the two differ by more than their intervals allow, the earlier estimate loses weight, as it may be
-    for a different kind of run.
+    If the two estimates differ by more than their intervals allow, the earlier one gets less weight, because
+    it may be for a different kind of run.
     """
     new, prior = _LogNormal.of(own), _LogNormal.of(before)
     distance = (new.mean - prior.mean) ** 2
@@ -311,14 +321,14 @@ class _LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """Relative growth of the step time per step, with its standard error."""
+    """By which fraction the step time grows with each step (`each`), and the standard error (`spread`)."""
 
     each: float
     spread: float
 
 
 def _growth(steps: Sequence[Gap], step_s: float) -> _Growth:
-    """Estimate the growth by linear regression over the steps, combined with the prior by certainty."""
+    """Estimate the growth of the step time by linear regression, averaged with a prior by their certainty."""
     prior = _Growth(GROWTH, GROWTH_SPREAD)
     mean = fmean(gap.step for gap in steps)
     squares = sum((gap.step - mean) ** 2 for gap in steps)
@@ -335,7 +345,7 @@ def _growth(steps: Sequence[Gap], step_s: float) -> _Growth:
 def _half_width(
     gaps: GapStatistics, step_s: float, steps_left: int, total_s: float, pauses: Sequence[ExpectedPauses]
 ) -> float:
-    """Return half the width of the 90 % interval, in seconds."""
+    """Return half the width of the 90 % interval for the total duration, in seconds."""
     n = len(gaps.step_gaps)
     spread = (sum((gap.seconds - step_s) ** 2 for gap in gaps.step_gaps) / max(1, n - 1)) ** 0.5
     parts = (

@@ -1,7 +1,8 @@
 """Predict the training time of a job from past runs of the same workload. Pure functions.
 
-Times differ by factors, so all arithmetic is on logarithms. The interval is for the next run, not for the
-mean. A few runs show little about their spread, so a prior spread counts like a few additional runs.
+The times of runs differ by factors, so the calculations use logarithms. The predicted interval is where the
+time of the next run is expected, which is wider than the interval for the mean. A few runs say little about
+how much their times vary, so a typical variation (prior spread) is added with the weight of a few runs.
 """
 
 import hashlib
@@ -56,9 +57,9 @@ _IGNORED_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMachine:
-    """The properties of a run's machine that determine speed.
+    """The properties of a machine that determine the speed of a run.
 
-    Without a GPU, all machines of a backend count as equal.
+    All machines of a backend that have no GPU count as equally fast.
     """
 
     backend: str = ""
@@ -87,7 +88,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEstimate:
-    """The predicted time of training without interruptions, from `runs` past runs."""
+    """The training time without interruptions, predicted from `runs` past runs."""
 
     training_s: Span
     step_s: Span | None
@@ -100,7 +101,7 @@ class HistoryEstimate:
 class _Observation:
     """The time of one past run, converted to the requested machine and length.
 
-    `spread` is the spread of the conversion.
+    `spread` is the uncertainty of the conversion, as a standard deviation of the logarithm.
     """
 
     log_seconds: float
@@ -112,8 +113,8 @@ def predict_from_history(
 ) -> HistoryEstimate | None:
     """Predict the training time from past runs; return None if no run is comparable.
 
-    Runs on the same kind of machine are used if there are any, else runs on comparable machines. The
-    length of the training is `steps` if known, else `length` (see `training_length`).
+    Runs on the same kind of machine are used if there are any, else runs on machines whose relative speed is
+    known. Longer or shorter runs are converted by `steps` if known, else by `length` (see `training_length`).
     """
     usable = [run for run in past_runs if run.training_s > 0]
     same = [run for run in usable if run.machine.kind == machine.kind]
@@ -133,14 +134,14 @@ def predict_from_history(
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """Exponent p in "time grows as steps^p", with its standard error."""
+    """The exponent p in "time is proportional to steps^p", with its standard error."""
 
     power: float
     spread: float
 
 
 def _growth(runs: Sequence[PastRun]) -> _Growth:
-    """Estimate the exponent by regression over runs of different lengths, with a prior of 1."""
+    """Estimate how the time grows with the number of steps, by regression over runs of different lengths."""
     points = [(log(run.steps), log(run.training_s)) for run in runs if run.steps]
     prior = (PRIOR_SPREAD / LENGTH_POWER_SPREAD) ** 2
     if not points:
@@ -164,7 +165,7 @@ def _observe_step(machine: RunMachine, run: PastRun) -> _Observation:
 
 
 def _length_ratio(run: PastRun, steps: int | None, length: str) -> float | None:
-    """Return the length of the job relative to a past run; None if unknown."""
+    """Return how many times longer the job is than a past run, in steps or epochs; None if unknown."""
     if steps and run.steps:
         return steps / run.steps
     if length == run.length:
@@ -179,9 +180,9 @@ def _parse_length(length: str) -> tuple[str, float]:
 
 
 def _log_growth(ratio: float, growth: _Growth) -> tuple[float, float]:
-    """Return the change of the logarithm of the time, and its spread.
+    """Return by how much the logarithm of the time changes, and the uncertainty of this change.
 
-    `ratio` is the logarithm of the length ratio.
+    `ratio` is the logarithm of the `_length_ratio`.
     """
     return growth.power * ratio, growth.spread * abs(ratio)
 
@@ -199,7 +200,7 @@ def _machine_spread(machine: RunMachine, run: PastRun) -> float:
 
 
 def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
-    """Return the factor by which training takes longer on `here` than on `there`; None if unknown."""
+    """Return how many times longer training takes on `here` than on `there`; None if unknown."""
     if here.kind == there.kind:
         return 1.0
     ours = gpus.spec(here.gpu_kind) if here.gpu_kind else None
@@ -214,7 +215,7 @@ def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
 
 
 def _span(observations: Sequence[_Observation]) -> Span:
-    """Return the prediction interval for the next run, from Student's t with the prior spread."""
+    """Return the expected value and the 90 % interval for the next run, by Student's t distribution."""
     n, mean = len(observations), fmean(each.log_seconds for each in observations)
     squares = sum((each.log_seconds - mean) ** 2 for each in observations)
     degrees = PRIOR_RUNS + n - 1
@@ -242,7 +243,7 @@ def _machine_names(machines: Iterable[RunMachine]) -> str:
 def past_durations(
     spec: JobSpec, analysis: Analysis | None, past_runs: Sequence[PastRun]
 ) -> DurationLookup | None:
-    """Return a function that predicts the training time on an offer; None without past runs."""
+    """Return a function that predicts the training time on an offer; None if there are no past runs."""
     if not past_runs:
         return None
     found_steps = total_steps(analysis) if analysis is not None else None
@@ -262,7 +263,7 @@ def past_durations(
 def fingerprint(spec: JobSpec) -> str:
     """Return a hash that is equal for jobs whose steps take equally long.
 
-    Epochs, seeds and learning rates are ignored.
+    Settings that do not change the time of a step are ignored, such as epochs, seed and learning rate.
     """
     key = {
         "what": _workload_key(spec),
@@ -301,7 +302,7 @@ def _workload_key(spec: JobSpec) -> list[object]:
 
 
 def _without_length_options(words: Iterable[str]) -> list[str]:
-    """Remove the options for length, seed and learning rate, and their values."""
+    """Return the words without the options for epochs, steps, seed and learning rate and their values."""
     kept: list[str] = []
     value_follows = False
     for word in words:
@@ -314,7 +315,7 @@ def _without_length_options(words: Iterable[str]) -> list[str]:
 
 
 def _directory_key(spec: JobSpec) -> list[str]:
-    """Return the directory's name and subdirectory: two directories may each have a train.py."""
+    """Return the working directory's name and subdirectory, which distinguish scripts with equal names."""
     workdir = spec.workdir
     return [] if workdir is None else [re.split(r"[/\\]", workdir.path or "")[-1], workdir.subdir]
 

@@ -1,8 +1,9 @@
 """Estimate the peak GPU memory of a training step: weights, gradients, optimiser, activations, overhead.
 
-Activations of transformers follow Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
-(2022): 34 bytes per token, width and layer in half precision, plus 5 per attention score, here for any element size.
-Convolutional networks keep the output of each convolution and of each normalisation.
+The formula for the activations of transformers is from Korthikanti et al., "Reducing Activation Recomputation
+in Large Transformer Models" (2022), extended to other number formats: in half precision, each layer keeps 34
+bytes per token and unit of width, and 5 bytes per attention score. Convolutional networks keep the output of
+each convolution and of each normalisation.
 """
 
 import math
@@ -28,7 +29,10 @@ RESNET_BLOCKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFormat:
-    """The number format and memory options of a training. `mixed` means autocast with 32-bit weights."""
+    """The options of a training that determine the size of activations.
+
+    `mixed`: autocast with 32-bit weights.
+    """
 
     element_bytes: int = 4
     mixed: bool = False
@@ -61,7 +65,7 @@ def _per_width(shape: ModelShape, number_format: NumberFormat) -> float:
 def _scores(shape: ModelShape, tokens: int, number_format: NumberFormat) -> float:
     """Return the bytes of attention scores in one layer; 0 with fused attention.
 
-    Softmax, dropout mask and result are kept.
+    The results of softmax and dropout and the dropout mask are kept for the backward pass.
     """
     if number_format.fused_attention:
         return 0.0
@@ -89,7 +93,7 @@ def conv_activations(shape: ModelShape, pixels: int, number_format: NumberFormat
 def resnet_per_pixel(
     depth: int, *, groups_width: int = 64, output_stride: int = 32, frozen_stages: int = 0
 ) -> float:
-    """Return the number of convolution outputs per input pixel, in the stages that are trained."""
+    """Return how many numbers the convolutions of a ResNet output per input pixel, without frozen stages."""
     total = 0.0 if frozen_stages else 64 / 4
     for stage, blocks in enumerate(RESNET_BLOCKS[depth]):
         if stage < frozen_stages:
@@ -111,9 +115,9 @@ def detector_activations(
     width: int = 64,
     frozen_norm: bool = False,
 ) -> float:
-    """Return the bytes of activations of a ResNet with a feature pyramid.
+    """Return the bytes of activations for one image in a detector: a ResNet with a feature pyramid.
 
-    The first stage is frozen, as usual.
+    The first stage of the ResNet is assumed to be frozen, as is usual for detectors.
     """
     copies = FROZEN_NORM_COPIES if frozen_norm else BATCH_NORM_COPIES
     backbone = resnet_per_pixel(depth, groups_width=width, frozen_stages=1) * copies
@@ -125,7 +129,7 @@ def detector_activations(
 def segmenter_activations(
     depth: int, pixels: int, number_format: NumberFormat, *, output_stride: int = 8, width: int = 64
 ) -> float:
-    """Return the bytes of activations of a dilated ResNet with a pyramid or convolution head, per image."""
+    """Return the bytes of activations for one image in a segmentation model with a dilated ResNet."""
     backbone = resnet_per_pixel(depth, groups_width=width, output_stride=output_stride) * BATCH_NORM_COPIES
     return (backbone + _head_per_pixel("segment")) * pixels * number_format.element_bytes
 
@@ -141,14 +145,14 @@ def _head_per_pixel(heads: DetectionHead) -> float:
 
 
 def _regions(heads: DetectionHead) -> float:
-    """Return the number of outputs for 512 pooled regions of 7 x 7 x 256 numbers and two wide layers."""
+    """Return how many numbers a two-stage detector keeps for its 512 pooled regions; 0 for other heads."""
     return 512 * (256 * 49 * 2 + 4 * 1024) if heads == "two-stage" else 0.0
 
 
 def unknown_activations(parameters: int, number_format: NumberFormat) -> float:
-    """Return the bytes of activations if only the size is known.
+    """Return the bytes of activations for one sample of a model of which only the size is known.
 
-    The result is between that of image and text models.
+    The estimate is between typical values of image models and text models.
     """
     return float(30 * parameters**0.8 * number_format.element_bytes)
 
@@ -204,7 +208,7 @@ class TrainingSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimate:
-    """Memory in gigabytes (10^9 bytes) by purpose, and the interval of the peak."""
+    """GPU memory in gigabytes (10^9 bytes) by purpose, and an interval for the peak."""
 
     weights_gb: float
     gradients_gb: float
@@ -218,12 +222,12 @@ class MemoryEstimate:
 
     @property
     def allocated_gb(self) -> float:
-        """Peak memory as counted by the framework's allocator."""
+        """Peak memory that the framework's allocator hands out, such as `torch.cuda.max_memory_allocated`."""
         return self.weights_gb + self.gradients_gb + self.optimiser_gb + self.activations_gb
 
     @property
     def peak_gb(self) -> float:
-        """GPU memory that must be free."""
+        """GPU memory that training needs at its peak, including the allocator's reserve and the driver."""
         return self.allocated_gb + self.reserved_gb + self.context_gb
 
     def fits(self, gpu_memory_gb: float) -> bool:
@@ -284,7 +288,7 @@ def _weights(training: TrainingSetup, trained_parameters: int) -> float:
 def _quantised_bytes(training: TrainingSetup, bytes_each: float) -> float:
     """Return the bytes of quantised weights.
 
-    Embeddings stay in 16 bits, and one layer at a time is unpacked.
+    Embeddings are not quantised but stored in 16 bits. One layer at a time is converted back to 16 bits.
     """
     shape = training.shape
     embeddings = 2 * shape.vocab * shape.hidden if shape is not None and shape.layers else 0
@@ -336,9 +340,9 @@ def _detector(shape: ModelShape, training: TrainingSetup, number_format: NumberF
 
 
 def _diffusion(shape: ModelShape, training: TrainingSetup, number_format: NumberFormat) -> float:
-    """Return the bytes of activations of a UNet over latents.
+    """Return the bytes of activations for one image in a latent diffusion model (UNet).
 
-    About 3.2 GB per 512 x 512 image in 32 bits, and a sixth of that with recomputation.
+    A 512 x 512 image needs about 3.2 GB in 32 bits, and a sixth of that with gradient checkpointing.
     """
     scale = _pixels(shape, training) / 512**2
     larger = math.sqrt(shape.parameters / 1.07e9)

@@ -1,13 +1,14 @@
 """Estimate the work of one training step and its time on a GPU: a roofline model with measured factors.
 
-A step computes (three times the forward pass), moves activations, moves the optimiser's state, and has a
-fixed part. The factors were fitted to published training rates of 671 image models on one RTX 3090
-(huggingface/ pytorch-image-models, results/, Apache-2.0): half of the models are predicted within 12 %,
-95 % of them within 52 % (`python -m bench.throughput DIR`). Other GPUs are scaled by their data sheets.
+The time of a step is the sum of four parts: arithmetic (three times that of the forward pass), memory traffic
+of the activations, memory traffic of the optimiser's state, and a fixed overhead. The factors of these parts
+were fitted to published training rates of 671 image models on one RTX 3090 (huggingface/pytorch-image-models,
+results/, Apache-2.0). With them, half of the models are predicted within 12 %, and 95 % within 52 %
+(`python -m bench.throughput DIR`). For other GPUs, the times are scaled by the vendors' data sheets.
 
-Work is counted from the layers of transformers and from published counts for image models (models.csv).
-For other models a rule fitted to timm's table of 1,442 models is used (90 % of them within a factor of
-2.1).
+The arithmetic of a transformer is computed from the dimensions of its layers, that of an image model is
+looked up in models.csv. For other models, a rule is used that was fitted to timm's table of 1,442 models; it
+is right within a factor of 2.1 for 90 % of them.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,11 @@ FULL_PRECISIONS = ("fp32", "tf32")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWork:
-    """The work of one step. `gmacs` and `mega_activations` are for the forward pass of one sample."""
+    """The work of one training step.
+
+    `gmacs` (billions of multiply-accumulates) and `mega_activations` (millions of activations) are for the
+    forward pass of one sample.
+    """
 
     batch: int
     gmacs: float
@@ -73,12 +78,12 @@ def step_duration(work: StepWork, gpu: GpuSpec, *, gpus: int = 1) -> StepDuratio
 
 
 def multi_gpu_speedup(gpus: int) -> float:
-    """Return the speedup of several GPUs in one machine over one GPU."""
+    """Return how many times faster a machine with `gpus` GPUs trains than a machine with one."""
     return float(gpus * (1 - SCALING_LOSS) ** log2(gpus))
 
 
 def gpu_slowdown(here: GpuSpec, reference: GpuSpec) -> float:
-    """Return how many times longer a typical step takes than on the reference GPU, by their data sheets."""
+    """Return how many times longer a typical step takes on `here` than on `reference`, by data sheets."""
     compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
     moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
     return COMPUTE_SHARE * compute + (1 - COMPUTE_SHARE) * moving
@@ -99,7 +104,7 @@ MAX_FACTOR = 20.0  # limit of an interval in each direction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """An assumption, and the factor by which it may be wrong."""
+    """An assumption of an estimate, and the factor by which the estimate may be wrong because of it."""
 
     what: str
     factor: float
@@ -107,7 +112,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """The work of a whole training: the batch of one GPU, the number of batches, and the assumptions made."""
+    """The work of a whole training: work of one batch, number of batches, and the assumptions made."""
 
     work: StepWork
     batches: float
@@ -115,14 +120,14 @@ class Effort:
     assumptions: tuple[Assumption, ...] = ()
 
     def duration_on(self, gpu: GpuSpec, *, gpus: int = 1) -> Span:
-        """Return the training time on a machine. Assumptions count as independent errors."""
+        """Return the training time on a machine. The errors of the assumptions are treated as independent."""
         whole = self.work if self.sharing == "batch" else replace(self.work, batch=self.work.batch * gpus)
         each = step_duration(whole, gpu, gpus=gpus)
         seconds = each.step_s * (self.batches / gpus if self.sharing == "batches" else self.batches)
         return _interval(seconds, each.high_s / each.step_s, *(each.factor for each in self.assumptions))
 
     def duration_on_unknown(self, *, slower: float) -> Span:
-        """Return the training time on an unknown machine, `slower` times the time on the reference GPU."""
+        """Return the time on an unknown machine, assumed `slower` times the time on the reference GPU."""
         reference = self.duration_on(reference_gpu())
         ratio = reference.high / reference.expected
         return _interval(reference.expected * slower, ratio, UNKNOWN_MACHINE_FACTOR)
@@ -168,9 +173,9 @@ class SampleCost:
 
 
 def step_work(training: TrainingSetup, *, text: bool = False) -> tuple[StepWork, SampleCost]:
-    """Return the work of one step on one GPU, and of one sample.
+    """Return the work of one step on one GPU, and the work of one sample.
 
-    `text`: an unknown model processes a token sequence.
+    `text` says that the model, if it is unknown, processes sequences of tokens.
     """
     sized = _sample_cost(training, text=text)
     adapted = bool(training.adapters)
@@ -202,16 +207,16 @@ def _sample_cost(training: TrainingSetup, *, text: bool) -> SampleCost:
 
 
 def _text(shape: ModelShape, training: TrainingSetup) -> SampleCost:
-    """Return the work for a language model. The output layer of a decoder is as wide as the vocabulary."""
+    """Return the work of one sample of a language model, including the output layer of a decoder."""
     words = shape.vocab * shape.hidden if shape.kind in ("decoder", "gated") else 0
     return _transformer(shape, training.sequence, body=_body(shape), head=words)
 
 
 def _body(shape: ModelShape) -> float:
-    """Return the multiplications per token without the output layer.
+    """Return the multiplications per token without those of the output layer.
 
-    Models that share keys and values need fewer than full attention; their number of parameters shows
-    that.
+    Models whose attention heads share keys and values need fewer multiplications. They are recognised by
+    their number of parameters, which is lower than with full attention.
     """
     matrices = 3 if shape.kind == "gated" else 2
     full = shape.layers * (4 * shape.hidden**2 + matrices * shape.hidden * shape.inner)
@@ -238,9 +243,9 @@ def _transformer(shape: ModelShape, tokens: int, *, body: float, head: float) ->
 
 
 def _typical_transformer(training: TrainingSetup) -> SampleCost:
-    """Return the work for an unknown transformer.
+    """Return the work of one sample of an unknown transformer.
 
-    Assumes one layer per 64 units of width and 12 square matrices per layer.
+    The transformer is assumed to have one layer per 64 units of width, and 12 square matrices per layer.
     """
     parameters, tokens = training.parameters, training.sequence
     units = max(1.0, (parameters * WIDTH_PER_LAYER / 12) ** (1 / 3))
@@ -249,7 +254,7 @@ def _typical_transformer(training: TrainingSetup) -> SampleCost:
         gmacs=(parameters + layers * 2 * tokens * units) * tokens / 1e9,
         mega_activations=layers * 10 * units * tokens / MILLION,
         factor=1.5,
-        because="its shape is taken to be usual",
+        because="typical layer sizes assumed",
         layers=round(layers),
     )
 
@@ -261,15 +266,15 @@ def _image(shape: ModelShape, training: TrainingSetup) -> SampleCost:
         gmacs=(shape.gmacs or _gmacs_by_rule(shape)) * larger,
         mega_activations=shape.activations * larger,
         factor=1.0 if counted else 2.1,
-        because="" if counted else "its multiplications by a rule",
+        because="" if counted else "amount of arithmetic estimated from the model's size",
         is_convolutional=True,
     )
 
 
 def _gmacs_by_rule(shape: ModelShape) -> float:
-    """Return the billions of multiply-accumulates of a forward pass, by a rule.
+    """Return the billions of multiply-accumulates of a forward pass, estimated from the model's size.
 
-    The rule is a least-squares fit to the logarithms of timm's table, at 224 x 224 pixels.
+    The formula is a least-squares fit to the logarithms of timm's table, at 224 x 224 pixels.
     """
     larger = shape.size**2 / IMAGE_PIXELS
     millions = shape.parameters / MILLION
@@ -288,13 +293,13 @@ def _detector(shape: ModelShape, training: TrainingSetup) -> SampleCost:
         gmacs=shape.gmacs * pixels / DETECTION_PIXELS,
         mega_activations=kept / MILLION,
         factor=1.5,
-        because="its pictures differ in size",
+        because="the sizes of the images may differ",
         is_convolutional=True,
     )
 
 
 def _diffusion(shape: ModelShape, training: TrainingSetup) -> SampleCost:
-    """Return the cost of one training sample of a diffusion model.
+    """Return the work of one training sample of a diffusion model.
 
     A 512 x 512 image costs 530 GMACs: 339 for the UNet of Stable Diffusion 1 (Kim et al., BK-SDM, 2023), and
     the rest for encoding the image, which is not trained.
@@ -304,19 +309,19 @@ def _diffusion(shape: ModelShape, training: TrainingSetup) -> SampleCost:
         gmacs=530 * larger,
         mega_activations=350 * larger,
         factor=2.0,
-        because="diffusion models by their size",
+        because="amount of arithmetic estimated from the size of the diffusion model",
         is_convolutional=True,
     )
 
 
 def _unknown_image(training: TrainingSetup) -> SampleCost:
-    """Return the typical work in timm's table for this number of parameters."""
+    """Return the work of one image for an unknown image model: typical for its size, by timm's table."""
     larger, millions = training.pixels / IMAGE_PIXELS, training.parameters / MILLION
     return SampleCost(
         gmacs=0.174 * millions * larger,
         mega_activations=2.9 * sqrt(millions) * larger,
         factor=4.0,
-        because="only its parameters are known",
+        because="only the number of parameters of the model is known",
         is_convolutional=True,
     )
 
@@ -327,7 +332,7 @@ def _unknown_model(training: TrainingSetup) -> SampleCost:
         gmacs=uses / 1e9,
         mega_activations=uses / PARAMETERS_PER_OUTPUT / MILLION,
         factor=4.0,
-        because="only its parameters are known",
+        because="only the number of parameters of the model is known",
     )
 
 

@@ -1,9 +1,10 @@
-"""Estimate how long a zone keeps spot machines available and how soon spot returns, from one observation per tick.
+"""Estimate how long a zone keeps spot machines and how soon spot returns, from one observation per tick.
 
-A tick is the time between two decisions about a job. An interval is a period in which spot stays available or stays
-unavailable. The hazard of an interval, the probability that it ends at the next tick, differs by zone and changes over
-time: a zone that interrupted machines recently is likely to do so again. The hazard also falls with the interval's
-age: before anything is observed, an interval that is t ticks old is assumed to have a hazard of 0.2 / √t.
+A tick is the time between two decisions about a job. An interval is a period in which a zone has spot
+machines without a break, or in which no zone has any. The hazard of an interval is the probability that it
+ends at the next tick. It differs by zone and changes over time: a zone that interrupted machines recently is
+likely to do so again. It also falls with the age of the interval: before anything is observed, an interval
+that is t ticks old is assumed to have a hazard of 0.2 / √t.
 """
 
 from __future__ import annotations

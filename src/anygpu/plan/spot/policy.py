@@ -1,7 +1,7 @@
 """Choose between waiting, spot and on-demand at each tick, so that a job meets its deadline at low cost.
 
-A tick is the time between two decisions, 10 minutes by default. If an on-demand machine started at once would meet the
-deadline, this policy meets it too. docs/explanation/spot.md derives the rule and its cost.
+A tick is the time between two decisions, 10 minutes by default. If an on-demand machine started at once
+would meet the deadline, this policy meets it too. docs/explanation/spot.md derives the rule and its cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOLERANCE_S = 1e-6  # rounding error of sums of seconds
 
 @dataclass(frozen=True, slots=True)
 class MachineChoice:
-    """The kind of machine that a job uses or should use: spot in a zone, on-demand, or none while it waits."""
+    """The kind of machine for a job: a spot machine in a zone, an on-demand machine, or none (wait)."""
 
     kind: Literal["wait", "spot", "on-demand"]
     zone: str = ""
@@ -36,7 +36,7 @@ WAIT, ON_DEMAND = MachineChoice("wait"), MachineChoice("on-demand")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotJob:
-    """A job that has a deadline, can resume after an interruption, and loses `restart_s` seconds at each start."""
+    """A job that has a deadline, can be interrupted, and loses `restart_s` seconds at each start."""
 
     work_s: float
     deadline_s: float  # from the start
@@ -128,13 +128,16 @@ def slack_s(job: SpotJob, state: TickState) -> float:
 
 
 def reserve_s(job: SpotJob, state: TickState, availability: SpotAvailability) -> float:
-    """Return the seconds of slack to reserve for restarts, assuming that spot returns as often as recently."""
+    """Return the seconds of slack to reserve for restarts, if spot returns as often as it did recently."""
     returns = (job.deadline_s - state.now_s) * availability.returns_per_s
     return (1 + RESTARTS_PER_RETURN * returns) * job.restart_s + UNFORESEEN_SHARE * state.work_left_s
 
 
 def _return_probability(job: SpotJob, availability: SpotAvailability) -> float:
-    """Return the probability that spot returns at the next tick, scaled down if a tick is longer than a restart."""
+    """Return the probability that spot returns at the next tick.
+
+    It is scaled down if a tick is longer than a restart.
+    """
     return availability.outage.hazard * min(1.0, job.restart_s / availability.tick_s)
 
 
@@ -180,7 +183,10 @@ def _savings_usd(job: SpotJob, zone: str, seconds: float) -> float:
 
 
 def _restart_cost_usd(job: SpotJob, scarcity: float) -> float:
-    """Return the cost of a restart in dollars. It grows with `scarcity`, the reserved time divided by the slack."""
+    """Return the cost of a restart in dollars.
+
+    It grows with `scarcity`, the reserved time divided by the slack.
+    """
     return job.restart_s / 3600 * job.on_demand_usd_per_hour * pow(max(1.0, scarcity), SCARCITY_POWER)
 
 

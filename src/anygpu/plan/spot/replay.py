@@ -200,7 +200,10 @@ SYNTHETIC_ZONES: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def synthetic_trace(kind: str, seed: int, *, ticks: int = 4000, tick_s: float = 600.0) -> SpotTrace:
-    """Return a random trace. Periods with and without spot have random lengths, whose means change over time."""
+    """Return a random trace.
+
+    Periods with and without spot have random lengths, whose means change over time.
+    """
     rng = random.Random(f"{kind} {seed}")  # noqa: S311
     available: list[int] = []
     while len(available) < ticks:

@@ -18,7 +18,7 @@ ENTRY: dict[str, Any] = {
     "confidence": "medium",
     "wait": "",
     "pros": ["cheapest to finish"],
-    "cons": ["may be interrupted, which adds about 8 min", "takes 26.7 times as long as the fastest"],
+    "cons": ["may be interrupted, which adds about 8 min", "takes 26.7 times as long as the fastest offer"],
 }
 LINT = {
     "file": "train.py",

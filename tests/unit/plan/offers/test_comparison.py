@@ -168,7 +168,7 @@ def test_gpus_that_the_code_does_not_use_are_no_faster_and_said_to_be_idle() -> 
     )
     first, second = rank(job(), [one, four], READ).ranked
     assert first.bill.wall_s == second.bill.wall_s
-    assert "pays for GPUs the code does not use" in second.cons
+    assert "you pay for GPUs that the code does not use" in second.cons
 
 
 @pytest.mark.parametrize(("model", "first"), [("efficientnet_b0", "RTX4090"), ("wide_resnet101_2", "L40S")])

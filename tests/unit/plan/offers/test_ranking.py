@@ -210,4 +210,4 @@ def test_a_shared_machine_is_out_when_the_job_wants_its_own() -> None:
     shared = Candidate(offer=Offer(backend="runpod", gpu_kind="T4", gpu_count=1), dedicated=False)
     job = from_mapping({"script": "train.py", "placement": {"dedicated": True}})
     (line,) = rank(job, [shared], READ).rejected
-    assert "shared with others" in line.rejection
+    assert "shared with other customers" in line.rejection

@@ -35,13 +35,13 @@ def test_a_job_that_resumes_takes_several_runs_and_pays_for_each_start() -> None
     assert thrice.bill.wall_s.expected == once.bill.wall_s.expected + 2 * once.bill.setup_s
     assert thrice.bill.cost_microusd.expected > once.bill.cost_microusd.expected
     assert not thrice.rejection
-    assert "takes 3 runs: one may last 24 h at most" in thrice.cons
+    assert "takes 3 runs, as one may last at most 24 h" in thrice.cons
 
 
 def test_a_job_that_does_not_resume_is_kept_away_with_the_reason() -> None:
     found = only(DAY_S, read=NEVER_RESUMES)
     assert found.rejection == (
-        "limits a run to 24 h, and nothing shows that the job can resume; set checkpoint.paths"
+        "allows a run of at most 24 h, and nothing shows that the job can resume; set checkpoint.paths"
     )
     assert not only(DAY_S, hours=20, read=NEVER_RESUMES).rejection
 
@@ -51,7 +51,7 @@ def test_a_doubtful_prediction_and_code_that_nobody_has_read_are_only_a_con() ->
     assert (doubtful.confidence, doubtful.rejection) == ("low", "")
     assert (unseen.confidence, unseen.rejection) == ("high", "")
     for line in (doubtful, unseen):
-        assert any("a run may last 60 min at most" in con for con in line.cons)
+        assert any("a run may last at most 60 min" in con for con in line.cons)
 
 
 def test_where_runs_are_short_a_start_is_taken_to_be_quick() -> None:
