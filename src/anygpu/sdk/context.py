@@ -1,6 +1,7 @@
 """Contexts: the servers that commands can connect to.
 
-The server is that of the environment, else of the chosen context, else the server on this computer.
+A command uses the server named by `--context`, else by ANYGPU_URL, else the current context, which by default is
+the server on this computer.
 The contexts file is beside the settings file and readable by its owner only, because it contains tokens.
 """
 

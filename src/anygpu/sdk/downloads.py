@@ -46,7 +46,7 @@ def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> li
     saved = client.checkpoints(job_id)
     chosen = [each for each in saved if step is None or each["step"] == step]
     if not chosen:
-        missing = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+        missing = "no checkpoint" if step is None else f"no checkpoint at step {step}"
         steps = ", ".join(str(each["step"]) for each in saved) or "none"
         raise BlobMissing(f"The job has {missing}.", hint=f"Available steps: {steps}.")
     newest = max(chosen, key=lambda each: (each["saved_at"], each["step"]))
@@ -63,11 +63,12 @@ def safe_path(root: Path, name: str) -> Path:
     parts = PurePosixPath(name).parts
     odd = "\0" in name or windows.drive or windows.root or ".." in windows.parts or not parts
     if odd or name.startswith("/"):
-        raise UnsafePath(f"The server sent a file name {name!r} that leads outside {root}.")
+        raise UnsafePath(f"The file name {name!r} of the job leads outside {root}; the file was not written.")
     path = root.joinpath(*parts)
     if not path.parent.resolve().is_relative_to(root.resolve()):
         raise UnsafePath(
-            f"{name!r} leads outside {root} through a symbolic link.", hint="Choose another directory."
+            f"{name!r} leads outside {root} through a symbolic link. Remove the link, or choose another directory.",
+            hint="Choose another directory.",
         )
     return path
 
@@ -170,7 +171,9 @@ def _read_url(url: str) -> Iterator[bytes]:
         connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
         response = connection.getresponse()
         if response.status != 200:
-            raise BlobMissing(f"{parts.hostname} answered {response.status} for a file of the job.")
+            raise BlobMissing(
+                f"{parts.hostname} answered HTTP {response.status} for a file of the job. Fetch again for new URLs."
+            )
         while block := response.read(BLOCK):
             yield block
         if response.length:
@@ -179,7 +182,7 @@ def _read_url(url: str) -> Iterator[bytes]:
             )
     except (OSError, http.client.HTTPException) as error:
         raise ServerUnreachable(
-            f"A download broke off ({describe_error(error)}).", hint="Fetch again to continue."
+            f"A download was interrupted ({describe_error(error)}).", hint="Fetch again to continue."
         ) from error
     finally:
         connection.close()

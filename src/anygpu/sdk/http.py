@@ -1,4 +1,4 @@
-"""HTTP requests to one server: reused connections, retries, and errors as the server reports them."""
+"""Send HTTP requests to one server: reuse connections, retry, and raise the errors that the server reports."""
 
 import contextlib
 import http.client
@@ -46,7 +46,15 @@ def _build_error(kind: type[AnygpuError], status: int, document: Mapping[str, An
     detail = str(document.get("detail") or document.get("title") or "")
     more = {key: value for key, value in document.items() if key not in _STANDARD_KEYS}
     if issubclass(kind, InvalidSpec):
-        return kind([Problem(place="", value=None, message=detail or f"the server answered {status}")])
+        return kind(
+            [
+                Problem(
+                    place="",
+                    value=None,
+                    message=detail or f"the server rejected the request with HTTP status {status}",
+                )
+            ]
+        )
     if not detail:
         return kind(**more)
     return kind(detail, hint=str(document.get("hint") or ""), **more)

@@ -169,7 +169,7 @@ class Job:
         if not self._ends_within(timeout_s):
             raise NotFinished(
                 f"Job {self.id} has not ended after {timeout_s:g} s.",
-                hint="It keeps running; call again to wait.",
+                hint="The job keeps running; call again to wait longer.",
             )
         return self.describe()
 

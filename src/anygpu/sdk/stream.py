@@ -39,7 +39,7 @@ START = StreamCursor()
 
 
 def advance(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
-    """Return the cursor after a message, and the new part of the message; None if nothing in it is new."""
+    """Return the cursor after a message, and the part of the message that is new to the client, or None."""
     kind = message.get("kind")
     if kind == "event":
         return _advance_event(cursor, message)
@@ -109,7 +109,7 @@ class MessageStream:
                     yield from self._fresh(message)
                     if message.get("kind") == "end":
                         return
-                raise ServerUnreachable("The stream ended early.")
+                raise ServerUnreachable("The server closed the stream before the job ended. Try again.")
             except AnygpuError as error:
                 if self._closing.is_set():
                     return
@@ -136,7 +136,9 @@ class MessageStream:
             yield from (json.loads(line) for line in read_lines(response))
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._http.reset()
-            raise ServerUnreachable(f"The stream broke ({describe_error(error)}).") from error
+            raise ServerUnreachable(
+                f"The connection to the server was lost ({describe_error(error)}). Try again."
+            ) from error
 
     def _fresh(self, message: Message) -> Iterator[Message]:
         self.cursor, new = advance(self.cursor, message)

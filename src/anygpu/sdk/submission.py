@@ -38,7 +38,11 @@ def dataset_problems(spec: "JobSpec") -> list[Problem]:
         return []
     if not path.exists():
         where = "" if path.is_absolute() else f" in {Path.cwd()}"
-        return [Problem("dataset", str(path), f"there is no file or directory {str(path)!r}{where}")]
+        return [
+            Problem(
+                "dataset", str(path), f"there is no file or directory {str(path)!r}{where}; check the path"
+            )
+        ]
     try:
         kind = registry.find(spec.trainer)
         kind.check_dataset(kind.parse_settings(spec.config), path)
@@ -227,7 +231,9 @@ def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str |
             f"There is no script {script!r}.", hint="Check the path; it is relative to the current directory."
         )
     if chosen is not None and not path.is_relative_to(root):
-        raise UnsafePath(f"{script} is not inside the working directory {root}.")
+        raise UnsafePath(
+            f"{script} is not inside the working directory {root}. Choose a directory that contains it."
+        )
     if chosen is None and (_is_home_or_root(root) or not path.is_relative_to(root)):
         root = path.parent
     return _require_upload_root(root, chosen is not None), path.relative_to(root).as_posix()
@@ -237,7 +243,7 @@ def _require_upload_root(root: Path, chosen: bool) -> Path:
     """Return `root`; raise UnsafePath for the home or root directory unless it was chosen explicitly."""
     if not chosen and _is_home_or_root(root):
         raise UnsafePath(
-            f"The working directory is {root} and would be uploaded completely.",
+            f"The working directory is {root}, and all its files would be uploaded.",
             hint="Change to the project's directory, choose one with --workdir, or use --no-workdir.",
         )
     return root

@@ -46,8 +46,8 @@ def _settings(arguments: list[str]) -> Settings:
     parser.add_argument("--state", help="state directory")
     parser.add_argument("--config", type=Path, help="settings file")
     parser.add_argument("--host", help="address of the API")
-    parser.add_argument("--port", type=int, help="port of the API; 0 takes a free one")
-    parser.add_argument("--agent-port", type=int, help="port of the agent listener; 0 takes a free one")
+    parser.add_argument("--port", type=int, help="port of the API; 0 chooses a free port")
+    parser.add_argument("--agent-port", type=int, help="port of the agent listener; 0 chooses a free port")
     options = parser.parse_args(arguments)
     keys = {
         "state": options.state,

@@ -104,7 +104,7 @@ async def heartbeat(request: Request, services: Services) -> Any:
 
 @route("GET", "/orders", response=protocol.CurrentOrders)
 async def orders(request: Request, services: Services) -> Any:
-    """Return the current orders. Wait up to `wait_s` while they equal the orders that the agent has."""
+    """Return the current orders (`stop`, `cancel`) for an agent. Wait up to `wait_s` seconds for new ones."""
     key = _authenticate(request, services)
     version, wait_s = _number(request, "after", -1), min(_number(request, "wait_s", 0), MAX_WAIT_S)
     hub, signal = services.stream_sources.hub, services.stream_sources.hub.signal(key.job_id)
@@ -128,7 +128,7 @@ async def _wait_for_change(hub: Hub, signal: ChangeSignal, events: int, until: f
 def _poll_interval_s(services: Services) -> float:
     """Return the longest wait between two checks for new orders, in seconds.
 
-    Other server processes send no signal, so their changes are found by polling.
+    Orders that another server process writes send no signal to this process, so they are found by polling.
     """
     poll_s = services.stream_sources.poll_s
     return MAX_WAIT_S if poll_s is None else 2 * poll_s
@@ -185,7 +185,9 @@ class _Endpoint:
 def _authenticate(request: Request, services: Services) -> AttemptKey:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
-        raise Unauthorized("missing bearer token for this attempt")
+        raise Unauthorized(
+            "missing bearer token for this attempt; send the token from the answer to the claim"
+        )
     return services.agents.authenticate(token.strip())
 
 
@@ -194,9 +196,13 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
     try:
         value = int(float(text)) if name == "wait_s" else int(text)
     except (ValueError, OverflowError):
-        raise InvalidSpec([Problem(name, text[:50], "a whole number is needed", source="query")]) from None
+        raise InvalidSpec(
+            [Problem(name, text[:50], "is not a whole number; send an integer", source="query")]
+        ) from None
     if not -1 <= value < 2**53:
-        raise InvalidSpec([Problem(name, text[:50], "out of range", source="query")])
+        raise InvalidSpec(
+            [Problem(name, text[:50], "is out of range; send an integer from -1 to 2^53 - 1", source="query")]
+        )
     return value
 
 

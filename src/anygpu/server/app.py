@@ -48,7 +48,7 @@ ROUTERS = (
 
 
 class Api(FastAPI):
-    """A FastAPI application. Its OpenAPI document includes our models, and is built at the first request for it."""
+    """A FastAPI application. Its OpenAPI document, with the models of `anygpu.api`, is built when first requested."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

@@ -59,7 +59,10 @@ async def _handle_blob(request: Request) -> Response:
 async def _put(request: Request, blobs: Blobs, key: str, max_bytes: int) -> Response:
     content_length = request.headers.get("content-length", "")
     if content_length.isdigit() and int(content_length) > max_bytes:
-        raise TooLarge(f"{content_length} bytes exceed the limit of this URL", limit_bytes=max_bytes)
+        raise TooLarge(
+            f"the upload has {content_length} bytes, which is more than this URL allows",
+            limit_bytes=max_bytes,
+        )
     info = await blobs.put(key, _read_limited(request, max_bytes))
     return JsonResponse(StoredBlob(key=info.key, size=info.size), 201)
 
@@ -75,7 +78,9 @@ async def _read_limited(request: Request, max_bytes: int) -> AsyncIterator[bytes
                 )
             yield chunk
     except ClientDisconnect:
-        raise MalformedRequest("the connection ended before the body") from None
+        raise MalformedRequest(
+            "the connection ended before the whole body had arrived; send the request again"
+        ) from None
 
 
 async def _get(request: Request, blobs: Blobs, key: str) -> Response:

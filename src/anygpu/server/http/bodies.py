@@ -29,7 +29,9 @@ async def read_body(request: Request) -> bytes:
     try:
         return await request.body()
     except ClientDisconnect:
-        raise MalformedRequest("the connection ended before the body") from None
+        raise MalformedRequest(
+            "the connection ended before the whole body had arrived; send the request again"
+        ) from None
 
 
 async def read_json(request: Request) -> Any:
@@ -83,4 +85,4 @@ def _shorten(value: Any) -> Any:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not a valid JSON number")

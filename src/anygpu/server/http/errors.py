@@ -125,7 +125,7 @@ def error_for_validation(errors: list[dict[str, Any]]) -> InvalidSpec:
 def _message(error: Mapping[str, Any]) -> str:
     """Return the message of a validation error. If a pattern did not match, the message includes the value."""
     pattern = (error.get("ctx") or {}).get("pattern")
-    return f"{error.get('input')!r} does not have the form {pattern}" if pattern else str(error["msg"])
+    return f"{error.get('input')!r} does not match the pattern {pattern}" if pattern else str(error["msg"])
 
 
 def _dotted_path(location: tuple[Any, ...]) -> str:

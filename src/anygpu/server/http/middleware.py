@@ -102,9 +102,13 @@ class AccessMiddleware:
             return
         caller = await self._authenticate(scope, headers)
         if caller.by_cookie and _changes_state(scope) and not headers.get_single(b"origin"):
-            raise OriginNotAllowed("a request with a session cookie needs an Origin header")
+            raise OriginNotAllowed(
+                "a request that writes with a session cookie needs an Origin header; use a browser or a token"
+            )
         if not caller.role.can_write and scope["type"] == "http" and _changes_state(scope):
-            raise Forbidden(f"the role {caller.role} is read-only")
+            raise Forbidden(
+                f"the role {caller.role} may only read; use a token with the role member or higher"
+            )
         self._request_limit.take(caller.token_id)
         scope.setdefault("state", {})["caller"] = caller
 
@@ -130,7 +134,7 @@ class AccessMiddleware:
         # DNS rebinding: a page of evil.example that resolves to 127.0.0.1 sends its own name. An IP address is safe.
         name = host_name(headers.get_single(b"host"))
         if name not in self._rules.hosts and not _is_address(name):
-            raise HostNotAllowed(f"host {name!r} is not allowed")
+            raise HostNotAllowed(f"host {name!r} is not allowed; add it to server.allowed_hosts")
 
     def _check_origin(self, scope: Scope, headers: "_Headers") -> None:
         origin = headers.get_single(b"origin")
@@ -140,10 +144,10 @@ class AccessMiddleware:
             urlsplit(origin).netloc.lower() == headers.get_single(b"host").lower() and origin != "null"
         )
         if not same_origin and origin not in self._rules.origins:
-            raise OriginNotAllowed(f"origin {origin!r} is not allowed")
+            raise OriginNotAllowed(f"origin {origin!r} is not allowed; add it to server.allowed_origins")
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Return a `receive` that checks the size while the body arrives, so that a large body uses no memory."""
+        """Return a `receive` that checks the size while the body arrives, so that too large a body is never stored."""
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             return receive
         streamed = scope["path"].startswith(STREAMED_PREFIXES)
@@ -153,7 +157,7 @@ class AccessMiddleware:
 
 def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receive:
     if content_length.isdigit() and int(content_length) > limit:
-        raise TooLarge(f"{content_length} bytes exceed the limit of {limit}", limit_bytes=limit)
+        raise TooLarge(f"the body has {content_length} bytes; the limit is {limit} bytes", limit_bytes=limit)
     received = 0
 
     async def receive_limited() -> Message:
@@ -161,7 +165,7 @@ def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receiv
         message = await receive()
         received += len(message.get("body", b""))
         if received > limit:
-            raise TooLarge(f"the body is longer than {limit} bytes", limit_bytes=limit)
+            raise TooLarge(f"the body exceeds the limit of {limit} bytes", limit_bytes=limit)
         return message
 
     return receive_limited
@@ -205,7 +209,7 @@ class _Headers:
     def get_single(self, name: bytes) -> str:
         values = [value for key, value in self._raw if key == name]
         if len(values) > 1:
-            raise MalformedRequest(f"the header {name.decode()} occurs more than once")
+            raise MalformedRequest(f"the header {name.decode()} occurs more than once; send it once")
         return values[0].decode("latin-1").strip() if values else ""
 
     def cookie(self, name: str) -> str:

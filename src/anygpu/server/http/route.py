@@ -18,8 +18,8 @@ from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 class JsonBody:
     """A dependency that reads the request body as a model: `Annotated[Model, Depends(JsonBody(Model))]`.
 
-    FastAPI's own body parameters are not used, because they replace the errors of a refused body by their
-    own.
+    FastAPI's own body parameters are not used, because they would replace our errors about an invalid body by
+    FastAPI's errors.
     """
 
     def __init__(self, model: type[RequestModel], *, required: bool = True) -> None:

@@ -46,8 +46,8 @@ class MachineInventory:
 async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> MachineInventory:
     """List the machines of every backend except the local one.
 
-    An attempt is recorded before its machine is created. So the journal is read last: a machine that is not
-    in it has no owner.
+    The journal is read after the machines are listed. An attempt is recorded before its machine is created, so
+    a listed machine that is not in the journal has no owner.
     """
     remote = {name: backend for name, backend in backends.items() if name != LOCAL}
     listings = await asyncio.gather(*(_list_backend(backend) for backend in remote.values()))

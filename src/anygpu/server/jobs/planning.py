@@ -196,6 +196,6 @@ class JobPlanner:
         ]
 
     def _with_own_price(self, offer: Offer) -> Offer:
-        """Return the offer; if its price is 0, at the price that the catalog policy sets for this backend."""
+        """Return the offer, at the price in the setting `catalog.own_prices` if its own price is 0."""
         own = self._catalog.policy.own_microusd_per_hour.get(offer.backend)
         return offer if own is None or offer.is_paid else replace(offer, price_microusd_per_hour=own)

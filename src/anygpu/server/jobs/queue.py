@@ -31,7 +31,7 @@ def is_visible(view: JobView, scope: Scope) -> bool:
 
 
 class QueueSnapshot:
-    """Live jobs of all projects, and the positions of waiting ones. Callers must filter by project."""
+    """Live jobs of all projects, and the queue positions of waiting jobs. Callers must filter by project."""
 
     def __init__(self, journal: Journal, clock: Clock, policy: ControlPolicy) -> None:
         self._journal, self._clock, self._policy = journal, clock, policy
@@ -49,7 +49,7 @@ class QueueSnapshot:
         return self._positions
 
     async def position(self, view: JobView) -> int | None:
-        """Return the position of a waiting job; None for any other. A job newer than the snapshot is last."""
+        """Return the queue position of a waiting job, or None for other jobs. A job newer than the snapshot is last."""
         if view.is_terminal or view.live_attempt is not None:
             return None
         positions = await self.positions()

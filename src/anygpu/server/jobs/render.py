@@ -89,7 +89,7 @@ def render_better_offer(view: JobView) -> JsonObject | None:
 
 
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
-    """Return the cost of an attempt: as recorded if it is released, else so far, by the provider's billing rule."""
+    """Return the cost of an attempt: the recorded cost if it is released, else its estimated cost until `now_ms`."""
     if attempt.is_released:
         return attempt.cost_microusd
     began_ms = attempt.started_at_ms or attempt.launching_at_ms

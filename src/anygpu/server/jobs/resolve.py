@@ -15,7 +15,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView:
     """Return the job that `reference` names. Raise NotFound, also if it exists in another project."""
     if reference == "last":
-        return await _find_newest(journal, scope, JobQuery(limit=1), "there is no job yet")
+        return await _find_newest(journal, scope, JobQuery(limit=1), "this project has no jobs yet")
     digits = reference.lower().replace("-", "")
     if len(digits) == 32 and _HEX.fullmatch(digits):
         return await journal.view(scope, uuid_prefix(digits))
@@ -31,7 +31,9 @@ async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView
 def _not_found_message(reference: str, digits: str) -> str:
     message = f"there is no job {reference!r}"
     short = len(digits) < MIN_PREFIX and _HEX.fullmatch(digits)
-    return f"{message}, and a prefix of an id needs at least {MIN_PREFIX} digits" if short else message
+    return (
+        f"{message}, and the beginning of an id must have at least {MIN_PREFIX} digits" if short else message
+    )
 
 
 def uuid_prefix(digits: str) -> str:

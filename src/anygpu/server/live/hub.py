@@ -1,8 +1,8 @@
 """Distribute committed events within this process to the followers of streams. Each event is encoded once.
 
-Feeds and signals exist only while they have followers, so the number of followers limits the memory, and a
-slow follower keeps nothing alive. A follower whose position is older than the recent events in memory reads
-the journal instead.
+A follower is one open stream of a client. Feeds (recent events of a project) and signals (wake-ups of a job) exist
+only while they have followers, so the number of followers limits the memory. A slow follower does not keep old events
+in memory: it reads them from the journal.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class EventFeed:
     def add(self, entry: StreamEntry) -> bool:
         """Add an event; return False if it is known already.
 
-        If positions are missing because another process wrote events, the older events are dropped.
+        If another process wrote the events before this one, the feed drops its older events, so that it has no gaps.
         """
         if self._ring and entry.position <= self.last:
             return False
@@ -165,7 +165,10 @@ class Hub:
     def require_capacity(self) -> None:
         """Raise RateLimited if there are too many streams. Call it before the response begins."""
         if self.followers >= self._max_followers:
-            raise RateLimited("too many open streams", hint="Close some, or raise `limits.followers`.")
+            raise RateLimited(
+                "the server has too many open streams",
+                hint="Close some, or raise the setting `limits.followers`.",
+            )
 
     @contextmanager
     def count_follower(self) -> Iterator[None]:

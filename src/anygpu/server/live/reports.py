@@ -29,9 +29,9 @@ class ReportReader:
         self._sent_progress = ({}, {})
 
     async def next(self, count: int) -> tuple[MessageBatch, bool]:
-        """Return the next messages, and whether they complete everything that is stored.
+        """Return the next messages, and whether the client then has everything that is stored.
 
-        `count` is the signal's count of changes: clients with the same count share one read.
+        `count` is the number of changes that the job's signal has counted. Clients with the same count share one read.
         """
         row = await self._read_shared("row", 0, count, self._read_state)
         texts: MessageBatch = []

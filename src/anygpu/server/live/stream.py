@@ -1,7 +1,8 @@
 """Streams: first the past messages after a cursor, then new ones.
 
-NDJSON and WebSockets send what the generators yield. Every message is delivered once. A follower notes the
-signal's counters before it reads, so a commit during the read makes it read again.
+The generators yield messages, which the routes send as NDJSON or over a WebSocket. Every message is delivered once.
+A follower (the stream of one client) notes the counters of the change signal before it reads, so a commit during the
+read makes it read again.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Sockets and the two HTTP listeners of one process."""
+"""Bind the sockets, and run the two HTTP listeners of a server process: one for the API, one for agents."""
 
 import asyncio
 import gc

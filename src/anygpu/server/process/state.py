@@ -39,7 +39,9 @@ def prepare_directory(state: Path) -> None:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.chmod(0o700)
     except OSError as error:
-        raise AnygpuError(f"cannot use the state directory {state}: {error.strerror}") from error
+        raise AnygpuError(
+            f"cannot use the state directory {state}: {error.strerror}; set ANYGPU_STATE to a writable directory"
+        ) from error
 
 
 @contextmanager
@@ -56,8 +58,8 @@ def lock_state(state: Path) -> Iterator[None]:
 def leader_name(state: Path, *, alone: bool) -> str:
     """Return the name under which this server holds the control lease.
 
-    `alone`: no other server uses the state. A restarted server then has the same name, and so takes over the
-    lease at once.
+    `alone`: no other server uses the same database. A restarted server then has the same name as before, and
+    takes over the lease at once.
     """
     return f"{socket.gethostname()}-{state if alone else f'{os.getpid()}-{secrets.token_hex(4)}'}"
 
@@ -109,7 +111,9 @@ def bind_api(host: str, port: int) -> socket.socket:
     try:
         return bind(host, port)
     except OSError as error:
-        raise AddressInUse(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise AddressInUse(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another port (0: a free one)"
+        ) from error
 
 
 def bind_agents(state: Path, host: str, port: int) -> socket.socket:
@@ -125,7 +129,8 @@ def bind_agents(state: Path, host: str, port: int) -> socket.socket:
             return _bind_with_retry(host, int(remembered.read_text()))
         except (AddressInUse, ValueError) as error:
             log.warning(
-                "running agents cannot reach this server: its previous port is in use", reason=str(error)
+                "the previous port of the agent listener is in use, so running agents cannot reach this server",
+                reason=str(error),
             )
     bound = _bind_free_port(host)
     write_atomic(remembered, str(bound.getsockname()[1]).encode())
@@ -154,4 +159,7 @@ def _bind_free_port(host: str) -> socket.socket:
 
 def _require_private(path: Path) -> None:
     if path.stat().st_mode & 0o077:
-        raise AnygpuError(f"others can read {path}", hint=f"`chmod 600 {path}`; replace it if it was seen.")
+        raise AnygpuError(
+            f"other users can read the secret in {path}",
+            hint=f"Run `chmod 600 {path}`. Replace the secret if it was seen.",
+        )

@@ -141,7 +141,7 @@ async def parse_spec(services: Services, caller: Caller, body: Any, key: str | N
 def require_own_tenant(caller: Caller, body: Any) -> None:
     tenant = organisation_of(body)
     if tenant is not None and tenant != caller.scope.organisation:
-        raise Forbidden("`tenant_id` is not the organisation of this token")
+        raise Forbidden("`tenant_id` is not the organisation of this token; use a token of that organisation")
 
 
 async def _require_archive(services: Services, scope: Scope, spec: JobSpec) -> None:

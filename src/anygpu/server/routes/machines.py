@@ -117,7 +117,7 @@ async def migrate_job(
     known = [name for name in services.backends if services.backends.visible(name, organisation)]
     if body.to not in known:
         hint = f"known: {', '.join(known)}"
-        raise InvalidSpec([Problem("to", body.to, f"{body.to!r} is not a backend here", hint, "body")])
+        raise InvalidSpec([Problem("to", body.to, f"there is no backend {body.to!r}", hint, "body")])
     migrating = await services.jobs.migrate(caller.scope, view.id, body.to)
     return JsonResponse(await job_details(services, migrating), 202)
 
@@ -129,7 +129,7 @@ async def migrate_job(
     response_description="Release requested.",
 )
 async def release_machine(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Release the machine that was kept after the job failed."""
+    """Release the machine that is held after the job failed (`hold_on_failure`)."""
     view = await resolve_job(services.journal, caller.scope, ref)
     released = await services.jobs.release(caller.scope, view.id)
     return JsonResponse(await job_details(services, released), 202)
@@ -142,7 +142,7 @@ async def get_shell(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Sh
     view = await resolve_job(services.journal, caller.scope, ref)
     attempt = next((each for each in reversed(view.attempts) if not each.is_released), None)
     if attempt is None:
-        raise Conflict(f"job {view.name or view.id} has no machine now; it is {view.status}")
+        raise Conflict(f"job {view.name or view.id} has no machine now; its status is {view.status}")
     shell = await _shell_backend(services, attempt).shell(attempt.handle or Handle(name=attempt.name))
     return ShellCredentials(
         host=shell.host,
@@ -156,9 +156,13 @@ async def get_shell(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Sh
 def _shell_backend(services: Services, attempt: AttemptView) -> SupportsShell:
     backend = services.backends.get(attempt.offer.backend)
     if backend is None:
-        raise Conflict(f"the backend {attempt.offer.backend!r} is not configured any more")
+        raise Conflict(
+            f"the backend {attempt.offer.backend!r} is no longer configured; add it again to reach its machines"
+        )
     if not isinstance(backend, SupportsShell):
-        raise Conflict(f"{attempt.offer.backend} opens no shell; the job runs on the server's own machine")
+        raise Conflict(
+            f"backend {attempt.offer.backend!r} has no SSH access; jobs on `local` run on the server's own machine"
+        )
     return backend
 
 
@@ -172,7 +176,7 @@ def _find_machine(
         if owned.attempt.name == name:
             if not force:
                 raise Conflict(
-                    f"{name} is used by job {owned.view.name or owned.view.id}",
+                    f"machine {name} is used by job {owned.view.name or owned.view.id}",
                     hint="Cancel the job, or end the machine with --force: the job then continues on another one.",
                 )
             return owned.backend, owned.attempt.handle or Handle(name=name)

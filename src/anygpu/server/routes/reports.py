@@ -78,7 +78,7 @@ async def get_metrics(
     name: Annotated[list[str] | None, Query(max_length=1000)] = None,
     points: Annotated[int, Query(ge=0, le=100_000)] = 1000,
 ) -> JsonResponse:
-    """Read the metrics of an attempt. Each is sampled to at most `points` points, including its extremes."""
+    """Read the metrics of an attempt. Each is sampled to at most `points` points, with its minimum and maximum."""
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
     if number == 0:
@@ -191,5 +191,7 @@ def attempt_number(view: JobView, requested: int | None) -> int:
     if requested is None:
         return len(view.attempts)
     if requested > len(view.attempts):
-        raise NotFound(f"job {view.name or view.id} has no attempt {requested}")
+        raise NotFound(
+            f"job {view.name or view.id} has no attempt {requested}; `anygpu show` lists its attempts"
+        )
     return requested

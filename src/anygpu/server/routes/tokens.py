@@ -61,7 +61,9 @@ def _token_scope(caller: Caller, body: TokenRequest) -> Scope:
         caller.require(Role.OPERATOR)
     wrong = [name for name in (scope.organisation, scope.project) if not NAME.fullmatch(name)]
     if wrong:
-        raise InvalidSpec([Problem("", wrong[0], "is not a name for an organisation or project", "", "body")])
+        raise InvalidSpec(
+            [Problem("", wrong[0], "is not a valid name for an organisation or project", "", "body")]
+        )
     return scope
 
 

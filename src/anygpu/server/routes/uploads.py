@@ -39,10 +39,19 @@ async def put_archive(
         limit = services.limits.upload_bytes
         info = await services.uploads.save(organisation, sha256, request.stream(), limit=limit)
     except ClientDisconnect:
-        raise MalformedRequest("the connection ended before the archive") from None
+        raise MalformedRequest(
+            "the connection ended before the whole archive had arrived; upload it again"
+        ) from None
     except BlobCorrupt:
         raise InvalidSpec(
-            [Problem("sha256", sha256, "the archive has another hash", source="path")]
+            [
+                Problem(
+                    "sha256",
+                    sha256,
+                    "is not the SHA-256 of the archive; upload it again under its own hash",
+                    source="path",
+                )
+            ]
         ) from None
     return JsonResponse(StoredArchive(sha256=sha256, size=info.size), 201)
 
@@ -52,5 +61,5 @@ async def check_archive(sha256: Sha256, services: ServicesDep, caller: CallerDep
     """Check whether the organisation has stored this archive."""
     since_ms = services.clock.wall_ms() - FRESH_MS
     if not await services.uploads.has(caller.scope.organisation, sha256, since_ms=since_ms):
-        raise NotFound("this archive was not uploaded")
+        raise NotFound("this archive is not stored; upload it with PUT to this URL")
     return Response(None, 200)
