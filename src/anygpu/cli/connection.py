@@ -27,7 +27,10 @@ def json_option(function: F) -> F:
 def context_option(function: F) -> F:
     """Add the option `--context`, which selects another server than the current one."""
     decorate: Any = click.option(
-        "--context", "context_name", default="", help="Server to use; see `anygpu context ls`."
+        "--context",
+        "context_name",
+        default="",
+        help="Context (server) to use; `anygpu context ls` lists them.",
     )
     decorated: F = decorate(function)
     return decorated
@@ -51,7 +54,7 @@ def _locator(context: Context, start: bool) -> EndpointLocator:
 class _EmbeddedLocator:
     """A callable that finds the server on this computer.
 
-    A server that crashed is started again; a server that was stopped is started only with `start`.
+    A server that crashed is always started again. A server that was stopped is started only if `start` is true.
     """
 
     def __init__(self, start: bool) -> None:

@@ -72,7 +72,7 @@ def _report_failure(error: BaseException) -> int:
         print_message(f"{describe_error(error)}.")
         return FAILED
     print_message(
-        f"{type(error).__name__}: {error}. This is a bug in anygpu; set ANYGPU_DEBUG=1 to see the traceback."
+        f"{type(error).__name__}: {error}. This is a bug in anygpu; report it with the traceback (ANYGPU_DEBUG=1)."
     )
     return INTERNAL
 

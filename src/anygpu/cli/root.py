@@ -47,7 +47,7 @@ class CommandInfo(NamedTuple):
 SECTIONS = {
     "Jobs": (
         CommandInfo("run", "jobs.run", "run a script, a command or a job file, and follow its output"),
-        CommandInfo("plan", "jobs.plan", "compare machines, times and costs for a job; start nothing"),
+        CommandInfo("plan", "jobs.plan", "compare machines, times and costs for a job, without starting it"),
         CommandInfo(
             "explain", "jobs.explain", "show why a job ran where it did, and how good the prediction was"
         ),

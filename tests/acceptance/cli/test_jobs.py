@@ -27,7 +27,7 @@ def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu: Shel
     anygpu("logs", "-f", made["id"])
     again = anygpu("resume", made["id"])
     assert again.stdout == b"once more\n"
-    assert b"saved no checkpoint. The new job starts from the beginning" in again.stderr
+    assert b"saved no checkpoint, so the new job starts from the beginning" in again.stderr
 
 
 def test_lists_are_filtered_by_status_tag_name_and_text(anygpu: Shell) -> None:

@@ -43,7 +43,9 @@ def backend_command() -> None:
     "Repeatable. Default: the server's environment variables.",
 )
 @click.option(
-    "--change", is_flag=True, help="Change an existing backend; everything not named stays as it is."
+    "--change",
+    is_flag=True,
+    help="Change an existing backend. Options and credentials that are not given stay as they are.",
 )
 @json_option
 @context_option
@@ -130,7 +132,7 @@ def print_checks(checks: list[dict[str, Any]], as_json: bool) -> int:
 @click.option(
     "--force",
     is_flag=True,
-    help="Remove it even if jobs have machines there, which may continue to cost money.",
+    help="Remove the backend even if jobs have machines there. These machines may continue to cost money.",
 )
 @json_option
 @context_option
@@ -150,7 +152,7 @@ def remove_backend(name: str, force: bool, as_json: bool, context_name: str) -> 
 @click.option(
     "--same-key",
     is_flag=True,
-    help="Use the first key in the key file instead of a new one.",
+    help="Encrypt with the first key in the server's secrets.key instead of a new key.",
 )
 @json_option
 @context_option
@@ -161,7 +163,7 @@ def rotate_key(same_key: bool, as_json: bool, context_name: str) -> None:
         emit_json(result)
         return
     emit([f"Encrypted again: {formatting.plural(result['sealed'], 'value')}."])
-    emit(["Every line but the first of the server's secrets.key can now be deleted."])
+    emit(["You can now delete all lines except the first from the server's file secrets.key."])
     if result["unopenable"]:
         emit([f"No key decrypts {formatting.plural(result['unopenable'], 'value')}. Store them again."])
 
@@ -200,7 +202,7 @@ def _find_backend(name: str, backends: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _merge_options(current: dict[str, Any], kind: str, options: dict[str, str]) -> tuple[str, dict[str, Any]]:
-    """Return the changed kind and options of a backend. `--set option=` resets an option to its default."""
+    """Return the kind and options of a backend after the change. `--set option=` resets an option to its default."""
     kept = current["options"] if kind in ("", current["kind"]) else {}
     merged = {key: value for key, value in {**kept, **options}.items() if value != ""}
     return kind or current["kind"], merged
@@ -273,5 +275,5 @@ def _read_credential(text: str) -> tuple[str, str]:
 
 def _require_value(name: str, value: str) -> str:
     if not value.strip():
-        raise click.UsageError(f"Credential {name} is empty.")
+        raise click.UsageError(f"Credential {name} is empty. Enter its value.")
     return value.strip()

@@ -208,7 +208,9 @@ def update_prices(source: str, as_json: bool) -> None:
 
     rows = read_table(_read_source(source), source.rpartition("/")[2])
     if not rows:
-        raise InvalidSpec([Problem("", "", "contains no prices; the table was not changed", source=source)])
+        raise InvalidSpec(
+            [Problem("", "", "contains no prices; the price table was not changed", source=source)]
+        )
     _layers().save_update(rows)
     _print_counts("updated", {name: len(its) for name, its in _group_by_cloud(rows).items()}, {}, as_json)
 
@@ -295,7 +297,7 @@ def _read_price_list(
     if not skypilot.is_skypilot_table(columns):
         return tables.read_table(lines, name), {}
     if not cloud:
-        raise click.UsageError("The list does not name its cloud. Use --cloud.")
+        raise click.UsageError("The price list does not name its cloud. Name the cloud with --cloud.")
     target = _parse_clouds((cloud,))[0]
     table = skypilot.read_skypilot(lines, name, cloud=target, source=f"import of {name}", recorded=recorded)
     return [*table.rows], dict(table.skipped)
@@ -342,7 +344,7 @@ def _download(address: str) -> list[str]:
 
     where = urlsplit(address)
     if where.scheme != "https" and (where.scheme != "http" or where.hostname not in LOOPBACK):
-        raise click.UsageError("Prices can be downloaded over https only.")
+        raise click.UsageError("Prices can be downloaded over https only. Use an https URL or a file.")
     try:
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content: bytes = answer.read(MAX_BYTES + 1)

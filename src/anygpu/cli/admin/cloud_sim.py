@@ -41,7 +41,7 @@ def _parse_seconds(context: click.Context, parameter: click.Parameter, value: st
     callback=_parse_seconds,
     default="120s",
     show_default=True,
-    help="Time between the notice and the preemption of a spot machine.",
+    help="Time from the preemption notice to the end of a spot machine.",
 )
 @click.option("--seed", type=int, help="Preempt spot machines and change prices at random, with this seed.")
 @click.option(
@@ -52,7 +52,10 @@ def _parse_seconds(context: click.Context, parameter: click.Parameter, value: st
     help="Preempt spot machines as recorded in this file. Repeatable.",
 )
 @click.option(
-    "--speed", default=1.0, show_default=True, help="Speed of --trace and --seed compared with real time."
+    "--speed",
+    default=1.0,
+    show_default=True,
+    help="Speed of the events of --trace and --seed compared with real time.",
 )
 @click.option("--sshd", default="", help="Path of an OpenSSH sshd to use instead of the built-in SSH server.")
 @json_option

@@ -130,7 +130,7 @@ VAL = click.option(
     default=0.2,
     show_default=True,
     type=click.FloatRange(0.001, 0.999),
-    help="Fraction for validation, if the dataset has no split.",
+    help="Fraction of the data for validation, if the dataset has no split.",
 )
 SEED = click.option("--seed", default=0, show_default=True, help="Seed of the random split.")
 
@@ -226,7 +226,7 @@ def split_dataset(path: Path, out: Path, val_fraction: float, seed: int, as_json
 
 @contextmanager
 def _trainer_errors_reported() -> Iterator[None]:
-    """Print an error that a trainer raises as a normal error message, and exit with code 1."""
+    """Print an error from a trainer's dataset code as a normal message, and exit with code 1."""
     from anygpu.trainers import TrainerError
 
     try:

@@ -34,10 +34,17 @@ def host_command() -> None:
 @click.option(
     "--send-key",
     is_flag=True,
-    help="Store that key on the server, for a server on another computer.",
+    help="Store the private key on the server. Needed if the server runs on another computer.",
 )
-@click.option("--price", default=0.0, metavar="DOLLARS", help="Price per hour to count. Default: 0.")
-@click.option("--cpus", default=0, metavar="N", help="Number of CPU slots. Default: the number of CPUs.")
+@click.option(
+    "--price",
+    default=0.0,
+    metavar="DOLLARS",
+    help="Price per hour in dollars that plans and costs use for this host. Default: 0.",
+)
+@click.option(
+    "--cpus", default=0, metavar="N", help="Number of CPUs that jobs may use. Default: all CPUs of the host."
+)
 @click.option(
     "--python", default="", metavar="PATH", help="Python interpreter for jobs. Default: the first one found."
 )
@@ -115,7 +122,7 @@ def check_hosts(context: click.Context, /, name: str, as_json: bool, context_nam
 @click.option(
     "--force",
     is_flag=True,
-    help="Remove it even if jobs run there. The server no longer sees these jobs.",
+    help="Remove the host even if jobs run there. The server loses contact with these jobs.",
 )
 @json_option
 @context_option
@@ -138,7 +145,7 @@ def _parse_login(address: str, name: str, identity: str) -> "SshLogin":
     except (ValidationError, ValueError) as error:
         raise click.UsageError(f"{address!r} is not of the form [user@]host[:port].") from error
     if identity and not Path(identity).expanduser().is_file():
-        raise click.UsageError(f"There is no key file {identity}.")
+        raise click.UsageError(f"There is no key file {identity}. Check the path.")
     machine = name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-")
     file = str(Path(identity).expanduser().absolute()) if identity else ""
     return SshLogin(machine=machine, host=host, port=port, user=user, identity=file)
@@ -152,7 +159,7 @@ def _confirm_host_key(login: "SshLogin", *, yes: bool) -> str:
     print_message(f"The host key of {login.host} is {fingerprint(key)}.")
     if not yes and not (sys.stdin.isatty() and click.confirm("Is this the right key?", err=True)):
         raise click.UsageError(
-            "The host was not added. Compare the key with the host's own, then add it with --yes."
+            "The host was not added. Compare the key with the one on the host, then add it with --yes."
         )
     return key
 

@@ -84,7 +84,7 @@ def machine_command() -> None:
 @json_option
 @context_option
 def list_machines(as_json: bool, context_name: str) -> None:
-    """List the project's machines. Operators also see machines without a job, and leftover resources."""
+    """List the project's machines. Operators also see machines that no job owns, and leftover resources."""
     inventory = connect(context_name).machines()
     if as_json:
         emit_json(inventory)
@@ -99,7 +99,9 @@ def list_machines(as_json: bool, context_name: str) -> None:
 
 @machine_command.command(name="rm")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="End it even if a job uses it. The job resumes elsewhere.")
+@click.option(
+    "--force", is_flag=True, help="End the machine even if a job uses it. The job resumes on another machine."
+)
 @json_option
 @context_option
 def remove_machine(name: str, force: bool, as_json: bool, context_name: str) -> None:
@@ -113,7 +115,7 @@ def remove_machine(name: str, force: bool, as_json: bool, context_name: str) -> 
 @json_option
 @context_option
 def release_machine(job: str, as_json: bool, context_name: str) -> None:
-    """Release the machine that was kept after JOB failed (`hold_on_failure`)."""
+    """Release the machine that is held after JOB failed (`hold_on_failure`)."""
     answer = connect(context_name).release(job)
     emit_json(answer) if as_json else emit([f"Released the machine of {answer['name'] or answer['id']}."])
 
@@ -160,7 +162,7 @@ def _leftover_table(leftovers: list[dict[str, Any]]) -> list[str]:
 def ssh_command(job: str, command_there: tuple[str, ...], as_json: bool, context_name: str) -> None:
     """Open a shell on the machine of JOB, or run COMMAND there. --json prints only the login data.
 
-    A machine that is kept after a failure costs money until it is released (`anygpu machine release`).
+    A machine that is held after a failure costs money until you release it with `anygpu machine release`.
     """
     open_shell(connect(context_name), job, command_there, as_json=as_json)
 

@@ -118,7 +118,7 @@ def open_command(only_print: bool, as_json: bool, context_name: str) -> None:
 
 
 @click.command(name="gc")
-@click.option("--dry-run", is_flag=True, help="Show what would be deleted without deleting it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @json_option
 @context_option
 def gc_command(dry_run: bool, as_json: bool, context_name: str) -> None:

@@ -34,7 +34,9 @@ FILE = click.Path(exists=True, path_type=Path)
     "--work", help="Training time without interruptions, for example 48h (placement.expected_duration)."
 )
 @click.option("--deadline", help="Deadline, counted from the start, for example 52h (limits.deadline).")
-@click.option("--restart", default="6m", show_default=True, help="Time that each start takes.")
+@click.option(
+    "--restart", default="6m", show_default=True, help="Time from launch to training, for each start."
+)
 @click.option(
     "--on-demand-price", type=click.FloatRange(min=0, min_open=True), required=True, help="$ per hour."
 )
@@ -45,7 +47,7 @@ FILE = click.Path(exists=True, path_type=Path)
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="Number of start times to simulate.",
+    help="Number of start times in the recording to simulate.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed for the start times.")
 @json_option
@@ -92,7 +94,7 @@ def _parse_times(path: Path | None, options: dict[str, Any]) -> dict[str, float]
     if work_s + restart_s > deadline_s:
         needed, left = formatting.duration(work_s + restart_s), formatting.duration(deadline_s)
         raise click.UsageError(
-            f"The deadline is too short: work and one start take {needed}, the deadline is in {left}."
+            f"The deadline is too short: work and one start take {needed}, but the deadline is {left} after the start."
         )
     return {"work_s": work_s, "deadline_s": deadline_s, "restart_s": restart_s}
 

@@ -10,7 +10,7 @@ from anygpu.cli.terminal import formatting, job_lines, output, plan_lines
 from anygpu.cli.terminal.output import emit, emit_json
 
 NO_PLAN = (
-    "no comparison of offers is stored: the job ended before one was made, or it was deleted. "
+    "no comparison of offers is stored: the job ended before offers were compared, or the plan was deleted. "
     "`anygpu plan` compares offers for a new job."
 )
 BASIS = {
@@ -145,9 +145,7 @@ def accuracy_lines(accuracy: Mapping[str, Any]) -> list[str]:
         return list(NO_PREDICTIONS)
     whens = (("before the run", accuracy["before"]), ("after its first steps", accuracy["first_steps"]))
     rows = [row for when, errors in whens for row in _accuracy_rows(when, errors)]
-    target = (
-        f"Newest {formatting.plural(accuracy['jobs'], 'job')}. Target: 90% of actual values in the interval."
-    )
+    target = f"Newest {formatting.plural(accuracy['jobs'], 'job')}. Target: 90% of results in the predicted interval."
     return [*output.table(ACCURACY_HEADING, rows), "", target]
 
 

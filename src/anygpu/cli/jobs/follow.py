@@ -71,7 +71,7 @@ class JobEnding:
             self.artifacts.add(data["artifact"]["name"])
 
     def process_exit_code(self) -> int:
-        """Return the exit code for the `anygpu` process: the script's exit code if the script has one."""
+        """Return the exit code for the `anygpu` process: the script's exit code if the script failed."""
         if self.status == "completed":
             return exits.OK
         if self.status == "cancelled":
@@ -97,7 +97,7 @@ def describe_event(event: Event) -> str:
     if kind == "JobWaited":
         return f"Waiting: {data['reason']}"
     if kind == "AttemptLost":
-        return f"Attempt {data['attempt']} was lost: {data.get('evidence') or 'it no longer reports'}"
+        return f"Attempt {data['attempt']} was lost: {data.get('evidence') or 'its agent no longer sends reports'}"
     if kind == "RecoveryStarted":
         return _describe_recovery(data)
     if kind == "CheckpointRejected":

@@ -120,7 +120,7 @@ def resume_command(
     old = client.job(job)
     submitted = client.resume(old["id"], from_flags({}, sets))
     if not old.get("checkpoint"):
-        print_message("The job saved no checkpoint. The new job starts from the beginning.")
+        print_message("The ended job saved no checkpoint, so the new job starts from the beginning.")
     context.exit(print_submission(submitted, as_json) if detach else follow_job(client, submitted, as_json))
 
 

@@ -23,7 +23,7 @@ READ_BYTES = 1 << 18
 @click.command(name="logs")
 @click.argument("job", default="last")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new output until the job ends.")
-@click.option("--tail", "-n", type=click.IntRange(0), help="Print only the last lines: how many.")
+@click.option("--tail", "-n", type=click.IntRange(0), help="Print only this number of lines, from the end.")
 @click.option("--attempt", type=click.IntRange(1), help="Number of the attempt. Default: the newest.")
 @json_option
 @context_option
@@ -58,7 +58,7 @@ def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> It
 def tail_start(client: Client, job: str, attempt: int | None, lines: int) -> tuple[int, int]:
     """Return the offset where the last `lines` lines start, and the attempt's number.
 
-    Reads backwards from the end of the log, twice as many bytes each time.
+    Reads the end of the log, and doubles the number of bytes until it contains enough lines.
     """
     back = 1 << 16
     while True:

@@ -82,10 +82,15 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
 )
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
-@spec_option("--name", "-n", about="Name of the job. The newest job with a name can be addressed by it.")
-@spec_option("--gpu", about="GPUs: a count, a type, or both: 1, A100, A100:8, 24GB:2.")
+@spec_option(
+    "--name", "-n", about="Name of the job. In other commands, the name means the newest job of that name."
+)
+@spec_option(
+    "--gpu",
+    about="GPUs as a count (2), a type (A100), a memory size (24GB), or with a count: A100:8, 24GB:2.",
+)
 @spec_option("--cpus", about="Number of CPUs.")
-@spec_option("--memory", about="Memory, for example 16GiB.")
+@spec_option("--memory", about="Minimum memory of the machine, for example 16GiB.")
 @spec_option("--env", "-e", about="Environment variable as KEY=VALUE. Repeatable.", many=True)
 @spec_option("--secret", about="Name of a stored secret, or VARIABLE=NAME. Repeatable.", many=True)
 @spec_option("--tag", "-t", about="Tag for finding the job. Repeatable.", many=True)
@@ -96,7 +101,7 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @spec_option("--checkpoint-every", about="How often to save checkpoints, for example 5m.")
 @spec_option(
     "--resume-arg",
-    about="Argument for a resumed script; {path} is the checkpoint. Repeatable.",
+    about="Argument that a resumed script gets; {path} stands for the checkpoint. Repeatable.",
     many=True,
 )
 @spec_option("--requirements", "-r", about="Requirements file, or one requirement. Repeatable.", many=True)
@@ -108,14 +113,15 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @spec_option("--max-cost", about="Stop the job before it costs more than this, in dollars.")
 @spec_option(
     "--deadline",
-    about="Finish by then: 6h from now, or a date and time. Uses spot machines only while that is safe.",
+    about="Deadline: 6h from now, or a date and time. Spot machines are used only while they do not endanger it.",
 )
-@spec_option("--max-retries", about="Retries after failures that the script did not cause.")
+@spec_option("--max-retries", about="Maximum number of retries after failures that the script did not cause.")
 @spec_option(
     "--on", about="Where to run: a strategy (cheapest, fastest), or backends in order of preference."
 )
 @spec_option(
-    "--move", about="If a better offer appears while the job runs: never, advise or act (move the job)."
+    "--move",
+    about="If a better offer appears while the job runs: never (ignore it), advise (show it) or act (move the job).",
 )
 @spec_option("--priority", about="Jobs with a higher number start first.")
 @spec_option("--python", about="Python interpreter. Default: the one of the active environment.")

@@ -67,7 +67,7 @@ def job_details(job: Job, *, colour: bool) -> list[str]:
 
 
 def _cost_text(job: Job) -> str:
-    """Return the job's cost. For attempts where the provider's amount differs, that amount is added."""
+    """Return the job's cost as text. If the provider charged another amount for an attempt, both amounts are named."""
     differs = [each for each in job.get("attempts") or () if each.get("metered_microusd") is not None]
     text = formatting.money(job.get("cost_microusd"))
     for each in differs:

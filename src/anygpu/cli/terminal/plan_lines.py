@@ -14,7 +14,10 @@ HEADING = ("", "WHERE", "GPU", "TIME", "COST", "CONFIDENCE", "MACHINE")
 
 def workload_lines(plan: Mapping[str, Any]) -> list[str]:
     if not plan["workload"]:
-        return ["Nothing was found in the code, so the predicted times are rough guesses.", ""]
+        return [
+            "The code does not show how long the job takes, so the predicted times are rough guesses.",
+            "",
+        ]
     rows = [(row["what"], row["value"], row["sure"], row["where"]) for row in plan["workload"]]
     return [*output.table(("FOUND", "VALUE", "CONFIDENCE", "WHERE"), rows), ""]
 
@@ -22,7 +25,7 @@ def workload_lines(plan: Mapping[str, Any]) -> list[str]:
 def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool = False) -> list[str]:
     """Return the lines that list the offers, best first.
 
-    With `rejected`, the caller prints the rejected offers afterwards, so they are not summarised here.
+    If `rejected` is true, the caller lists the rejected offers itself, so the lines do not summarise them.
     """
     shown = plan["offers"] if every else plan["short"]
     if not shown:

@@ -84,7 +84,7 @@ class LiveScreen(Screen):
 
 
 def visible_text(unfinished: bytes) -> str:
-    """Return what is visible of an incomplete line in which a progress bar uses carriage returns."""
+    """Return the visible part of an incomplete line: the text after its last carriage return."""
     shown = unfinished.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
     return "".join(character for character in shown if character.isprintable())
 
