@@ -173,7 +173,7 @@ def test_a_trained_model_in_a_folder_is_trained_further(tmp_path: Path, opinions
     [
         ({"model": "distilbertt"}, "did you mean 'distilbert'"),
         ({"model": "vit"}, "'vit' cannot be used for text-classification"),
-        ({"tokenizer": "nowhere"}, "tokenizer: nowhere has no tokenizer"),
+        ({"tokenizer": "nowhere"}, "tokenizer: no tokenizer can be loaded from nowhere"),
         ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES"),
         ({"model_config": 3}, "model_config: 3 is not a mapping"),
         ({"warmup_step": 3}, "did you mean 'warmup_steps'"),
@@ -186,7 +186,7 @@ def test_a_wrong_setting_is_said(tmp_path: Path, opinions: Path, settings: dict[
 
 def test_a_text_too_short_for_a_passage_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("to be")
-    with pytest.raises(BadDataset, match="too short for passages of block_size 64"):
+    with pytest.raises(BadDataset, match="too short for sequences of 64 tokens"):
         trained(tmp_path / "a.txt", tmp_path / "out", task="causal-lm")
 
 

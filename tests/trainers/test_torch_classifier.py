@@ -114,7 +114,7 @@ def test_mixed_precision_learns_too_and_training_ends_when_nothing_becomes_bette
         ),
         ({"model": "resnet18", "weights": "DEFAULT"}, "'DEFAULT' cannot be downloaded"),
         ({"model": "resnet18.a1_in1k", "weights": "pretrained"}, "'pretrained' cannot be downloaded"),
-        ({"device": "cuda"}, "cuda is not available to torch here; 'auto' would use 'cpu'"),
+        ({"device": "cuda"}, "cuda is not available to torch on this machine; 'auto' would use 'cpu'"),
         ({"device": "gpu"}, "device: 'gpu' is not auto, cpu, mps, cuda or cuda:<number>"),
         ({"class_weights": [1, 2]}, "neither 'balanced' nor 3 numbers"),
     ],

@@ -32,7 +32,7 @@ def test_every_option_that_does_not_fit_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("trainer", "wrong", "said"),
     [
-        ("torch-classifier", {"freeze": True}, "freeze: needs pretrained `weights`"),
+        ("torch-classifier", {"freeze": True}, "freeze: needs pretrained weights; set `weights`"),
         (
             "torch-classifier",
             {"class_weights": "heavy"},

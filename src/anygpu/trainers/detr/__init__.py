@@ -1,1 +1,1 @@
-"""Shared code of the detection transformers: datasets with boxes, training loop, metrics and export."""
+"""Code that the `rtdetr` and `rfdetr` trainers share: images with boxes, training loop, metrics and export."""

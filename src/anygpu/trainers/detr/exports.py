@@ -24,7 +24,7 @@ Answer = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class DetectionOutputs(torch.nn.Module):  # type: ignore[misc]
-    """Module that takes images from 0 to 1 and returns logits and boxes (centre and size, 0 to 1)."""
+    """Module that takes images with values from 0 to 1 and returns logits and boxes (centre and size, 0 to 1)."""
 
     def __init__(self, network: Any, answer: Answer) -> None:
         super().__init__()
@@ -51,9 +51,9 @@ def to_onnx(module: Any, images: Any, path: Path) -> Export:
 
 
 def to_safetensors(network: Any, answer: Answer, images: Any, path: Path, about: Mapping[str, str]) -> Export:
-    """Export the weights as safetensors.
+    """Export the weights as safetensors; raise BadExport if the file does not give the same outputs.
 
-    To check the file, load it into a copy with zeroed weights and compare the outputs.
+    To check the file, it is loaded into a copy of the network whose weights are all zero.
     """
     exports.save_weights(network, path, about)
     fresh = copy.deepcopy(network)
@@ -64,6 +64,8 @@ def to_safetensors(network: Any, answer: Answer, images: Any, path: Path, about:
         pairs = zip(answer(fresh, images), answer(network, images), strict=True)
         difference = max(float((got - wanted).abs().max()) for got, wanted in pairs)
     if not difference <= TOLERANCE:
-        raise BadExport(f"{path.name} differs from the model by {difference:.3g}; {TOLERANCE:.3g} is allowed")
+        raise BadExport(
+            f"{path.name}: an output differs from the trained model's by {difference:.3g}; {TOLERANCE:.3g} is allowed"
+        )
     shapes = {"images": ("batch", *images.shape[1:])}
     return Export(format="safetensors", path=path, inputs=shapes, difference=difference, tolerance=TOLERANCE)

@@ -1,4 +1,4 @@
-"""Load images with boxes, resized to a square and augmented with a random generator per sample."""
+"""Load images with boxes, resized to a square. Each sample has its own random generator for augmentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Target = dict[str, Any]  # labels (n), boxes (n, 4) as centre and size, 0 to 1
 
 
 class BoxedImages(torch.utils.data.Dataset[tuple[Any, Target, int]]):  # type: ignore[misc]
-    """Dataset of (image, target, index), indexed by (epoch, sample index).
+    """PyTorch dataset of (image, target, index). Its keys are (epoch, sample index).
 
     Without `options`, images are not augmented.
     """

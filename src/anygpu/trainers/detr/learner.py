@@ -1,4 +1,4 @@
-"""Train a detection transformer: AdamW, clipped gradients, averaged weights, COCO metrics."""
+"""Train a detection transformer, with clipped gradients, averaged weights and COCO metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from anygpu.trainers.torch.state import Stateful
 
 
 class WeightAverage:
-    """Exponential moving average of the weights. The decay rises from 0 to `decay` over the first steps."""
+    """Exponential moving average of the weights. Its decay rises from 0 to `decay` in the first steps."""
 
     SETTLING_STEPS = 2000
 
@@ -59,7 +59,7 @@ MOST_FOUND = 300
 class DetectionLearner(TorchLearner):
     """Trains a detection transformer.
 
-    The network takes images from 0 to 1 and returns logits and boxes (centre and size, 0 to 1).
+    The network takes images with values from 0 to 1 and returns logits and boxes (centre and size, 0 to 1).
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class DetectionLearner(TorchLearner):
 
     @abstractmethod
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
-        """Return the training loss."""
+        """Return the total training loss of a batch."""
 
     @abstractmethod
     def answer(self, network: Any, images: Any) -> tuple[Any, Any]:
-        """Return logits (batch, queries, classes) and boxes (batch, queries, 4)."""
+        """Run `network` on `images`; return logits (batch, queries, classes) and boxes (batch, queries, 4)."""
 
     @abstractmethod
     def is_backbone(self, name: str) -> bool: ...
@@ -105,7 +105,7 @@ class DetectionLearner(TorchLearner):
         return loss
 
     def create_optimizer(self) -> Any:
-        """Create the optimiser with parameter groups.
+        """Create the optimiser, with one parameter group per learning rate and weight decay.
 
         A pretrained backbone gets a lower learning rate. Norms and biases get no weight decay.
         """
@@ -179,7 +179,10 @@ class DetectionLearner(TorchLearner):
 
 
 def _scale_rates(optimizer: Any, *_: Any) -> None:
-    """Scale the learning rate of each group. Every step first sets the same rate for all groups."""
+    """Multiply the learning rate of each parameter group by the group's factor, before an optimiser step.
+
+    It is called after the training loop has set the same rate for all groups.
+    """
     for group in optimizer.param_groups:
         group["lr"] *= group["part"]
 

@@ -47,7 +47,9 @@ def mean_average_precision(
     import numpy
 
     if len(detections) != len(truth):
-        raise ValueError(f"{len(detections)} images with detections, {len(truth)} with true boxes")
+        raise ValueError(
+            f"detections are for {len(detections)} images, true boxes for {len(truth)}; both must list the same images"
+        )
     classes = sorted({int(label) for image in truth for label in numpy.ravel(image.labels)})
     scores = [_class_average_precisions(detections, truth, each) for each in classes]
     table = numpy.array(scores) if scores else numpy.zeros((1, len(thresholds())))
@@ -87,7 +89,7 @@ def _class_average_precisions(
 
 
 def _one_image(detections: ImageDetections, truth: ImageTruth, label: int) -> tuple[Floats, Floats]:
-    """Return the IoU matrix of a class's detections and true boxes in one image, and the scores.
+    """Return, for one class in one image, the IoU of each detection with each true box, and the scores.
 
     Detections are sorted by score, highest first.
     """
@@ -102,7 +104,10 @@ def _one_image(detections: ImageDetections, truth: ImageTruth, label: int) -> tu
 
 
 def _match(iou: Floats, least: float) -> NDArray[numpy.bool_]:
-    """Match each detection, in score order, to the unmatched true box with the highest IoU."""
+    """Return, for each detection (row of `iou`), whether it matches a true box with an IoU of at least `least`.
+
+    In order of score, each detection takes the true box with the highest IoU that is not taken yet.
+    """
     import numpy
 
     free = iou.copy()
@@ -116,7 +121,7 @@ def _match(iou: Floats, least: float) -> NDArray[numpy.bool_]:
 
 
 def _average_precision(hits: NDArray[numpy.bool_], wanted: int) -> float:
-    """Return the area under the precision envelope, sampled at 101 recall values."""
+    """Return the average precision as COCO defines it: precision interpolated at 101 recall values."""
     import numpy
 
     right = numpy.cumsum(hits)

@@ -20,7 +20,7 @@ class DetrTrainer(TorchTrainer):
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
             raise BadConfig(
-                "dataset_path: name a folder or archive of images with boxes, in YOLO or COCO layout"
+                "dataset_path: give a folder or archive of images with boxes, in YOLO or COCO layout"
             )
         self.dataset = read_boxes(self.config, self.dataset_path)
         self.data_hash = self.dataset.sha256

@@ -32,7 +32,7 @@ class _Logits(torch.nn.Module):  # type: ignore[misc]  # torch is not installed 
 
 
 def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
-    """Export a model as ONNX with dynamic batch size and text length, and compare their outputs."""
+    """Export a model as ONNX with dynamic batch size and text length; check that its outputs are the same."""
     network = _float32_copy(model)
     names = list(batch)
     wrapped = _Logits(network, names).eval()
@@ -59,7 +59,7 @@ def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
 
 
 def _another(value: Any, axes: Mapping[int, str]) -> Any:
-    """Return an input with one more sample and one token less, to detect sizes fixed by tracing."""
+    """Return an input with one more sample and one token less, to find sizes that tracing made constant."""
     larger = torch.cat([value, value[:1]])
     return larger[:, :-1] if 1 in axes and larger.shape[1] > 1 else larger
 
@@ -73,7 +73,7 @@ def _float32_copy(model: Any) -> Any:
 
 
 def to_safetensors(model: Any, tokenizer: Any, directory: Path) -> Export:
-    """Export a folder that `from_pretrained` loads, and check that the loaded weights are identical."""
+    """Write a folder that `from_pretrained` loads; check that it loads identical weights."""
     save(model, tokenizer, directory)
     again = type(model).from_pretrained(str(directory)).state_dict()
     difference = max(
@@ -81,7 +81,9 @@ def to_safetensors(model: Any, tokenizer: Any, directory: Path) -> Export:
         for name, tensor in model.state_dict().items()
     )
     if difference:
-        raise BadExport(f"{directory.name}: weights loaded again differ by {difference:.3g}")
+        raise BadExport(
+            f"{directory.name}: the weights in the exported files differ from the trained ones by {difference:.3g}"
+        )
     return Export(format="safetensors", path=directory, difference=0.0, tolerance=0.0)
 
 

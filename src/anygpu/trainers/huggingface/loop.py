@@ -1,4 +1,4 @@
-"""Run the Trainer of transformers, and report its steps and evaluations to the anygpu trainer."""
+"""Run the Trainer class of transformers, and report its steps and evaluations to anygpu's trainer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # default learning rates: from scratch,
 
 
 class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]
-    """Trainer of transformers that reports sample ids and losses to its `owner`."""
+    """The Trainer class of transformers, which here also reports sample ids and losses to anygpu's `owner`."""
 
     def __init__(self, owner: HuggingFace, **given: Any) -> None:
         super().__init__(callbacks=[_ReportingCallback(owner)], **given)
@@ -40,7 +40,7 @@ class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]
         return super().prediction_step(model, inputs, *more, **named)
 
     def save_whole(self, scratch: Path) -> Path:
-        """Write a checkpoint folder of transformers: model, optimiser, scheduler, random states, position."""
+        """Write a complete checkpoint in the format of transformers into `scratch`; return its folder."""
         self._save_checkpoint(self.model, trial=None)
         return scratch / f"checkpoint-{self.state.global_step}"
 
@@ -75,12 +75,15 @@ def accuracy(evaluated: Any) -> dict[str, float]:
 
 
 def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool) -> Any:
-    """Return the TrainingArguments for a config. Options with a name of transformers take precedence."""
+    """Return the TrainingArguments of transformers for a config.
+
+    An option named like a TrainingArguments field takes precedence over the common setting it replaces.
+    """
     given = {name: config.options[name] for name in ARGUMENTS if name in config.options}
     try:
         return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained), **given})
     except (ValueError, TypeError, ImportError) as error:
-        raise BadConfig(f"transformers rejects these settings: {error}") from None
+        raise BadConfig(f"transformers rejects the settings; change the one that it names: {error}") from None
 
 
 def _ours(config: TrainingConfig, scratch: Path, is_trained: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Create models and tokenizers: new ones, or pretrained ones from the hub or a folder."""
+"""Create models and tokenizers: new, or pretrained from the Hugging Face hub or a folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 
 
 def start_from(config: TrainingConfig) -> str:
-    """Return the folder or hub name of the pretrained model, or an empty string to train from scratch."""
+    """Return the folder or hub name of the pretrained model; empty if the config trains from scratch."""
     from transformers import CONFIG_MAPPING
 
     if config.weights:
@@ -52,7 +52,7 @@ def start_from(config: TrainingConfig) -> str:
 def create(config: TrainingConfig, data_config: Mapping[str, Any], classes: Sequence[str]) -> Any:
     """Create the model, pretrained or new.
 
-    `data_config` has the config values that depend on the data: vocabulary size, longest input, image size.
+    `data_config`: the values of the model's config that depend on the dataset, such as the vocabulary size.
     """
     import transformers
 
@@ -110,7 +110,7 @@ CHARACTERS, PAIRS = "characters", "bpe"
 def train_tokenizer(kind: str, texts: Iterable[str], vocab_size: int) -> Any:
     """Train a tokenizer on texts.
 
-    The kind `characters` has one token per character. The kind `bpe` uses byte-pair encoding.
+    `kind`: `characters` makes one token per character, `bpe` uses byte-pair encoding.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -127,7 +127,9 @@ def load_tokenizer(place: str | Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(place))
     except (OSError, ValueError) as error:
-        raise BadConfig(f"tokenizer: {place} has no tokenizer: {str(error).splitlines()[0]}") from None
+        raise BadConfig(
+            f"tokenizer: no tokenizer can be loaded from {place}: {str(error).splitlines()[0]}"
+        ) from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -1,4 +1,4 @@
-"""Datasets for the data loader of transformers, and the collator that builds batches from them."""
+"""Datasets of texts and images for transformers, and the collator that builds batches from their samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClassifiedTexts:
 
 
 class TextPassages:
-    """Dataset of token passages of equal length, cut from the concatenated texts."""
+    """Dataset of token sequences of equal length, cut from the joined texts, for a language model."""
 
     def __init__(self, rows: Sequence[TextRow], tokenizer: Any, length: int) -> None:
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []

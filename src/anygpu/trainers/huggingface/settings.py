@@ -79,10 +79,12 @@ def check(config: TrainingConfig) -> None:
     if config.device not in DEVICES:
         devices = ", ".join(DEVICES)
         trouble.append(
-            f"device: {config.device!r} is not one of {devices}; to select GPUs, set CUDA_VISIBLE_DEVICES"
+            f"device: {config.device!r} is not one of {devices}; to choose a GPU, set CUDA_VISIBLE_DEVICES"
         )
     if not isinstance(config.option("model_config", {}), dict):
-        trouble.append(f"model_config: {config.option('model_config')!r} is not a mapping of names to values")
+        trouble.append(
+            f"model_config: {config.option('model_config')!r} is not a mapping, such as {{hidden_size: 64}}"
+        )
     if trouble:
         raise BadConfig("\n".join(trouble))
 

@@ -37,9 +37,9 @@ class Texts:
 
 
 def read_labelled(path: Path, *, text: str, label: str, val_fraction: float, seed: int) -> Texts:
-    """Read texts with class labels.
+    """Read texts with class labels, from the columns named `text` and `label`.
 
-    If `text` or `label` is empty, the column is found by common names.
+    If one of them is empty, a column with a common name such as `text`, `sentence` or `label` is used.
     """
     files = _files(data.open_dataset(path), (*JSONL, *TABLES))
     parts = {split: _rows(file, text, label, wants_label=True) for split, file in files.items()}
@@ -52,9 +52,9 @@ def read_labelled(path: Path, *, text: str, label: str, val_fraction: float, see
 
 
 def read_plain(path: Path, *, text: str, val_fraction: float) -> Texts:
-    """Read texts for a language model.
+    """Read texts for a language model, from plain files or from the column named `text`.
 
-    Without a validation file, the last part of the text is used for validation.
+    Without a validation file, the last `val_fraction` of the text is used for validation.
     """
     files = _files(data.open_dataset(path), (*PLAIN, *JSONL, *TABLES))
     parts = {split: _rows(file, text, "", wants_label=False) for split, file in files.items()}
@@ -68,12 +68,12 @@ def read_plain(path: Path, *, text: str, val_fraction: float) -> Texts:
 
 
 def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
-    """Return the file of each split: a single file, or the train, val and test files of a folder."""
+    """Return the file of each split: `place` itself as train, or the train, val and test files in it."""
     if place.is_file() and place.suffix.lower() in endings:
         return {"train": place}
     if not place.is_dir():
         what = (
-            f"is not a text dataset; accepted are {', '.join(endings)}"
+            f"is not a text dataset; accepted are files that end with {', '.join(endings)}"
             if place.exists()
             else "does not exist"
         )
@@ -83,7 +83,7 @@ def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
     if len(files) == 1 and not named:
         return {"train": files[0]}
     if "train" not in named:
-        raise BadDataset([Finding(place, "there has to be a train file in it (train.csv, train.jsonl, ...)")])
+        raise BadDataset([Finding(place, "has no train file; name one file train.csv, train.jsonl, ...")])
     return named
 
 
@@ -108,14 +108,16 @@ def _row(
 ) -> TextRow:
     text, label = record.get(text_at), record.get(label_at) if label_at else ""
     if not isinstance(text, str) or not text.strip():
-        findings.append(Finding(file, f"{text_at!r} is empty or not text", line))
+        findings.append(
+            Finding(file, f"column {text_at!r} is empty or not text; fill it, or remove the row", line)
+        )
     if label is None or (label_at and not str(label).strip()):
-        findings.append(Finding(file, f"{label_at!r} is empty", line))
+        findings.append(Finding(file, f"column {label_at!r} is empty; fill it, or remove the row", line))
     return TextRow(str(text), _label(label))
 
 
 def _label(value: Any) -> str:
-    """Return a label as text. Numeric labels such as 1.0 become "1"."""
+    """Return a label as a string. The number 1.0 becomes "1"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -153,7 +155,13 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if isinstance(record, dict):
             yield line, record
         else:
-            findings.append(Finding(file, "is not a JSON object", line))
+            findings.append(
+                Finding(
+                    file,
+                    "the line is not a JSON object; write one object with the columns as keys per line",
+                    line,
+                )
+            )
     if findings:
         raise BadDataset(findings)
 
@@ -171,7 +179,7 @@ def _read_text(file: Path) -> str:
 def _split(
     rows: Sequence[TextRow], fraction: float, seed: int
 ) -> tuple[tuple[TextRow, ...], tuple[TextRow, ...]]:
-    """Split by class, keeping each class's proportion."""
+    """Split the rows into (train, val) by class, so that each class has the same proportion in both."""
     chance, held = random.Random(seed), set[int]()
     for label in sorted({row.label for row in rows}):
         places = [at for at, row in enumerate(rows) if row.label == label]
@@ -188,9 +196,15 @@ def _check_classes(path: Path, train: Sequence[TextRow], val: Sequence[TextRow])
         raise BadDataset([Finding(path, "has fewer than two classes; a classifier needs at least two")])
     strange = sorted({row.label for row in val} - train_classes)
     if strange:
-        raise BadDataset([Finding(path, f"classes only in validation: {', '.join(strange)}")])
+        raise BadDataset(
+            [
+                Finding(
+                    path, f"these classes have validation texts but no training texts: {', '.join(strange)}"
+                )
+            ]
+        )
     if not val:
-        raise BadDataset([Finding(path, "has too few texts for a validation split")])
+        raise BadDataset([Finding(path, "has too few texts for a validation split; add texts")])
 
 
 def _sha256(parts: Any) -> str:

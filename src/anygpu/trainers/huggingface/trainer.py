@@ -41,7 +41,7 @@ class HuggingFace(AnyTrainer):
 
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
-            raise BadConfig("dataset_path: name a file of texts (csv, jsonl, txt), or a folder of images")
+            raise BadConfig("dataset_path: give a file of texts (csv, jsonl, txt) or a folder of images")
         self.goal = ("val_loss", "min") if self.config.task == LANGUAGE else ("accuracy", "max")  # type: ignore[misc]
         self.tokenizer: Any = None
         self.classes: tuple[str, ...] = ()
@@ -63,7 +63,14 @@ class HuggingFace(AnyTrainer):
         self.train_set = samples.TextPassages(dataset.train, self.tokenizer, block)
         self.val_set = samples.TextPassages(dataset.val, self.tokenizer, block)
         if not len(self.train_set) or not len(self.val_set):
-            raise BadDataset([Finding(path, f"is too short for passages of block_size {block} tokens")])
+            raise BadDataset(
+                [
+                    Finding(
+                        path,
+                        f"is too short for sequences of {block} tokens; add text, or make `block_size` smaller",
+                    )
+                ]
+            )
         self.data_hash = dataset.sha256
 
     def _prepare_images(self, path: Path) -> None:
@@ -76,7 +83,7 @@ class HuggingFace(AnyTrainer):
         self.data_hash = dataset.sha256
 
     def _tokenizer(self, dataset: texts.Texts, usual: str) -> Any:
-        """Return the tokenizer. A resumed training uses the one saved in its checkpoint."""
+        """Return the tokenizer: the one saved in the checkpoint, the one the settings name, or a new `usual` one."""
         checkpoint = self.context.restore()
         if checkpoint is not None:
             return models.load_tokenizer(checkpoint)
@@ -142,13 +149,13 @@ class HuggingFace(AnyTrainer):
         self.loop.train(resume_from_checkpoint=resume)
 
     def add_loss(self, loss: Any) -> None:
-        """Add a loss to the running sum. The sum stays on the device to avoid a GPU synchronisation."""
+        """Add the loss of a batch to the sum of the epoch. The sum stays on the GPU, so that the CPU need not wait."""
         self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
 
     def report_step(self, steps_per_epoch: int) -> None:
-        """Report a completed step.
+        """Record a completed step, and save a checkpoint if one is due.
 
-        The last step of an epoch writes no checkpoint: the epoch's checkpoint follows after the evaluation.
+        After the last step of an epoch, none is saved here: `report_epoch` saves it after the evaluation.
         """
         progress = self.progress
         every = self.config.option("log_every", LOG_EVERY)
@@ -165,7 +172,7 @@ class HuggingFace(AnyTrainer):
         self.epoch_done({**self._mean_loss(self.progress.step_in_epoch), **metrics})
 
     def _mean_loss(self, steps: int) -> dict[str, float]:
-        """Return the mean loss of the epoch so far."""
+        """Return the mean loss of the first `steps` steps of the epoch, as a metric."""
         self._sum_up()
         return {"loss": self.progress.totals.get("loss", 0.0) / max(1, steps)}
 
@@ -189,7 +196,7 @@ class HuggingFace(AnyTrainer):
         shutil.rmtree(self.scratch)
 
     def load_checkpoint(self, directory: Path) -> None:
-        """Load the weights. transformers restores the rest of the state when the training continues."""
+        """Load the weights. `fit` lets transformers restore the rest of the state, such as the optimiser."""
         self.resume_from = self._checkpoints() / "resumed"
         shutil.rmtree(self.resume_from, ignore_errors=True)
         shutil.copytree(directory, self.resume_from)  # the next checkpoint replaces the original

@@ -49,9 +49,9 @@ class GptLearner(TorchLearner):
         return self.model.loss(*self._passages(self.train_tokens, part))
 
     def validate(self) -> Mapping[str, float]:
-        """Return the loss on the validation text.
+        """Return the mean loss on the validation text, as the metric `val_loss`.
 
-        Passages do not overlap. A long text is sampled at even intervals.
+        The text is cut into passages that do not overlap. Of a long text, only every n-th passage is used.
         """
         self.model.eval()
         size = self.config.batch_size
@@ -65,7 +65,7 @@ class GptLearner(TorchLearner):
         return {"val_loss": total / len(begin)}
 
     def _passages(self, tokens: Any, begin: Sequence[int]) -> tuple[Any, Any]:
-        """Return the input tokens, and the target tokens shifted by one."""
+        """Return, for passages that start at `begin`, the input tokens and the target tokens, shifted by one."""
         both = torch.stack([tokens[start : start + self.block_size + 1] for start in begin])
         both = both.to(self.device, torch.int64)
         return both[:, :-1], both[:, 1:]
@@ -86,7 +86,7 @@ class GptLearner(TorchLearner):
         }
 
     def sample(self) -> str:
-        """Generate text. The same weights and seed give the same text."""
+        """Return text that the model generates. The same weights and seed give the same text."""
         self.model.eval()
         start = self.vocabulary.encode(self.options["sample_start"]) or [0]
         chance = torch.Generator().manual_seed(self.config.seed)

@@ -88,9 +88,10 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def write(self, tokens: Any, count: int, *, chance: Any, heat: float = 0.8, choices: int = 40) -> Any:
-        """Generate `count` more tokens.
+        """Return `tokens` with `count` generated tokens appended.
 
-        Each token is sampled from the `choices` most likely ones, at temperature `heat`.
+        Each token is sampled with the generator `chance` from the `choices` most likely tokens, at temperature
+        `heat`.
         """
         for _ in range(count):
             logits = self(tokens[:, -self.shape.block_size :])[:, -1].cpu() / heat
@@ -101,7 +102,7 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
 
 def with_decay(model: Gpt, decay: float) -> list[dict[str, Any]]:
-    """Return parameter groups: weight decay for matrices, none for biases and norms."""
+    """Return optimiser parameter groups: matrices with weight decay, biases and norms without."""
     parameters = list(model.parameters())
     return [
         {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": decay},

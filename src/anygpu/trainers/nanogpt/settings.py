@@ -40,10 +40,12 @@ def options(config: TrainingConfig) -> dict[str, Any]:
     """Return the value of every option, with the dimensions of the chosen model."""
     if config.model not in SIZES:
         raise BadConfig(
-            f"model: {config.model!r} is not one of {', '.join(SIZES)}; to change a size, set layers, width, ..."
+            f"model: {config.model!r} is not one of {', '.join(SIZES)}; for other sizes, set layers, heads or width"
         )
     values = read(OPTIONS, config.options)
     sizes = {name: values[name] or size for name, size in SIZES[config.model].items()}
     if sizes["width"] % sizes["heads"]:
-        raise BadConfig(f"width: {sizes['width']} is not a multiple of heads ({sizes['heads']})")
+        raise BadConfig(
+            f"width: {sizes['width']} is not a multiple of heads ({sizes['heads']}); change one of them"
+        )
     return {**values, **sizes}

@@ -45,9 +45,9 @@ class Corpus:
 
 
 def load(path: Path, *, level: str, val_fraction: float, block_size: int) -> Corpus:
-    """Read a text file, or all text files of a folder joined together.
+    """Read and tokenize a text file, or all text files of a folder joined together.
 
-    The last part of the text is used for validation.
+    The last `val_fraction` of the text is used for validation.
     """
     text = "\n".join(_read(each) for each in _files(path))
     vocabulary = Vocabulary("".join(sorted(set(text)))) if level == "characters" else Vocabulary()
@@ -66,9 +66,9 @@ def load(path: Path, *, level: str, val_fraction: float, block_size: int) -> Cor
 
 
 def starts(last: int, count: int, *, seed: int, step: int) -> list[int]:
-    """Return the start positions of a step's passages.
+    """Return `count` random start positions, below `last`, for the passages of a training step.
 
-    They depend only on seed and step, so a checkpoint needs no random state for them.
+    They depend only on seed and step, so a checkpoint does not have to store a random state for them.
     """
     return random.Random(f"passages {seed} {step}").choices(range(last), k=count)
 
@@ -78,7 +78,11 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = sorted(each for each in path.rglob("*") if each.suffix.lower() in ENDINGS)
     if not files:
-        what = f"has no text file ({', '.join(ENDINGS)})" if path.is_dir() else "does not exist"
+        what = (
+            f"has no text file; add a file that ends with {', '.join(ENDINGS)}"
+            if path.is_dir()
+            else "does not exist"
+        )
         raise BadDataset([Finding(path, what)])
     return files
 
@@ -88,4 +92,4 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise BadDataset([Finding(path, "is not UTF-8 text", line)]) from None
+        raise BadDataset([Finding(path, "is not UTF-8 text; save it as UTF-8", line)]) from None

@@ -23,8 +23,8 @@ TASK = "text-generation"
 class NanoGpt(TorchTrainer):
     """Trains a character or byte language model.
 
-    Seed and step number determine the passages of each step. By default an epoch has enough steps to cover
-    the text once.
+    The passages of each step depend only on the seed and the step number. By default, the passages of an
+    epoch have about as many tokens as the training text.
     """
 
     name = "nanogpt"
@@ -66,7 +66,7 @@ class NanoGpt(TorchTrainer):
 
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
-            raise BadConfig("dataset_path: name a text file, or a folder (or archive) of them")
+            raise BadConfig("dataset_path: give a text file, or a folder or archive of text files")
         self.corpus = read(self.config, self.dataset_path)
         self.data_hash = self.corpus.sha256
 

@@ -1,4 +1,4 @@
-"""Run a model plugin as a trainer: give it data loaders, and handle its metrics and checkpoints."""
+"""Run a model plugin as a trainer: give it data loaders, and store the metrics and checkpoints it reports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plugin_config(
     workplace: Path,
     resume_from: Path | None,
 ) -> dict[str, Any]:
-    """Return the plugin's config: all settings under all their aliases, the classes and the paths."""
+    """Return the `config` dictionary of a plugin: settings under all their names, classes and paths."""
     settings = {name: value for name, value in asdict(config).items() if name != "options"}
     values = {name: value for name, value in settings.items() if value not in ("", None)}
     spelled = {alias: values[name] for alias, name in ALIASES.items() if name in values}
@@ -56,7 +56,10 @@ def plugin_config(
 
 
 def choose_goal(metrics: Mapping[str, float], plugin: type[Any]) -> tuple[str, str]:
-    """Return the metric that selects the best epoch: the plugin's `goal`, or the first reported of GOALS."""
+    """Return the metric that selects the best epoch, and "min" or "max".
+
+    This is the plugin's `goal`, or the first entry of GOALS whose metric the plugin reports.
+    """
     own = getattr(plugin, "goal", None)
     if isinstance(own, tuple):
         return own
@@ -95,7 +98,7 @@ def _is_plugin(candidate: type[Any]) -> bool:
 def _accepts(plugin: type[Any]) -> Accepts:
     """Return the settings a plugin accepts.
 
-    If the plugin has a list `options`, other options are rejected. Without it, all options are accepted.
+    If the plugin class has an attribute `options`, only these options are accepted, otherwise all.
     """
     listed = getattr(plugin, "options", None)
     return Accepts(
@@ -106,7 +109,7 @@ def _accepts(plugin: type[Any]) -> Accepts:
 
 
 class PluginTrainer(AnyTrainer):
-    """Trainer that runs a plugin. It keeps each checkpoint the plugin reports and restores it on resume."""
+    """Trainer that runs a plugin. It stores each checkpoint that the plugin reports, to resume from it."""
 
     plugin: ClassVar[type[Any]]
     licence: ClassVar[str] = "the plugin's own"
@@ -121,7 +124,7 @@ class PluginTrainer(AnyTrainer):
             self.data_hash = self._loaders.sha256
 
     def create_model(self) -> None:
-        """Do nothing: `fit` creates the model because it knows the checkpoint to resume from."""
+        """Do nothing: `fit` creates the model, because the checkpoint to resume from is known only then."""
 
     def fit(self) -> None:
         resume_from = self._saved.path
@@ -178,20 +181,20 @@ class PluginTrainer(AnyTrainer):
         raise Stopped
 
     def _check_running(self) -> None:
-        """Raise Stopped again, in case the plugin caught the first one."""
+        """Raise Stopped if it was raised before: the plugin caught it and continued."""
         if self._ended:
             raise Stopped
 
     def _count(self, epoch: int) -> int:
-        """Return the number of epochs completed after the plugin's `epoch`, which counts from 0 or 1."""
+        """Return how many epochs are complete after the plugin's `epoch`. Plugins number epochs from 0 or from 1."""
         if self._first_epoch is None:
             self._first_epoch = epoch
         return epoch - self._first_epoch + 1
 
     def _go_back_to(self, epoch: int) -> None:
-        """Reset the progress when a plugin repeats earlier epochs.
+        """If the plugin repeats an epoch that was already reported, forget the progress from there on.
 
-        This happens when a resumed plugin ignores its checkpoint.
+        This happens when a resumed plugin ignores its checkpoint and starts from the beginning.
         """
         before = self._count(epoch) - 1
         progress = self.progress
@@ -213,7 +216,7 @@ class PluginTrainer(AnyTrainer):
         self._saved.bring_back(directory / "plugin", state["saved"])
         if self._saved.path is None:
             sys.stderr.write(
-                f"{self.name} saved no checkpoint to resume from, so the training starts again\n"
+                f"{self.name} saved no checkpoint to resume from, so training starts from the beginning\n"
             )
 
     def save_weights(self, directory: Path, stem: str) -> Path | None:
@@ -227,24 +230,25 @@ class PluginTrainer(AnyTrainer):
         return written if written.exists() else None
 
     def load_weights(self, path: Path) -> None:
-        """Do nothing: only the plugin can read its files, so it exports the model in memory."""
+        """Do nothing: only the plugin can read its own files. So the exported model is the last, not the best."""
 
     def export_model(self, format: str, directory: Path) -> Export:
         export = getattr(self.model, "export_model", None) or getattr(self.model, "export", None)
         if not callable(export):
             raise BadConfig(
-                f"export: {self.name} has no export_model(format, directory), so it cannot export {format}"
+                f"export: {self.name} has no export_model(format, directory), so it cannot export {format};"
+                " define the method, or set export: []"
             )
         made = export(format, str(directory))
         if made is None or not Path(made).exists():
             raise BadConfig(
-                f"export: {self.name}.export_model({format!r}, ...) has to return the file it wrote"
+                f"export: {self.name}.export_model({format!r}, ...) has to return the path of the file it wrote"
             )
         return Export(format=format, path=Path(made))
 
 
 class _PluginCallbacks:
-    """Callbacks object for a plugin. Unknown methods named on_... exist and do nothing."""
+    """The `callbacks` argument of a plugin's `train`. Every other method named on_... exists and does nothing."""
 
     def __init__(self, trainer: PluginTrainer) -> None:
         self._trainer = trainer
@@ -271,7 +275,7 @@ def _ignore(*_: Any, **__: Any) -> None:
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Convert metrics, including tensors and numpy numbers, to floats. Other values are dropped."""
+    """Return the metrics as floats. Values that are not a number, tensor or numpy scalar are dropped."""
     numbers = {}
     for name, value in metrics.items():
         try:
@@ -282,9 +286,9 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _load_plugin_checkpoint(model: Any, path: Path | None) -> Any:
-    """Load a checkpoint with the plugin's own method, if it has one, and return the model.
+    """Load the checkpoint `path` with the plugin's `load_checkpoint`, `load` or `resume`; return the model.
 
-    A plugin may instead read `config["resume_from"]`.
+    If the plugin has none of these methods, it is expected to read `config["resume_from"]` itself.
     """
     load = next((getattr(model, name) for name in RESUMING if callable(getattr(model, name, None))), None)
     if path is None or load is None:

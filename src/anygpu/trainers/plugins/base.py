@@ -19,12 +19,12 @@ class Callbacks(Protocol):
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None: ...
 
     def on_checkpoint_save(self, epoch: int, path: str) -> None:
-        """Report a checkpoint. `path` is the file or directory needed to resume after `epoch`."""
+        """Report a checkpoint: `path` is the file or directory from which training can resume after `epoch`."""
         ...
 
 
 class BaseModel(ABC):
-    """Base class of models with their own training loop.
+    """Optional base class of model plugins: models with their own training loop.
 
     `config` has the job's settings, `num_classes`, `classes`, `output_dir`, and `resume_from` (the path of
     the checkpoint to resume from, or None).
@@ -64,14 +64,14 @@ class ModelRegistry:
     register_model = register
 
     def get_model(self, name: str) -> type[Any]:
-        """Return a plugin class: registered, from an installed package, or `./my_model.py:MyModel`."""
+        """Return the class of a registered plugin, of an installed package, or of a file (`./my_model.py:MyModel`)."""
         if name in self._models:
             return self._models[name]
         from anygpu.trainers.registry import load  # imported here because it imports this module
 
         model = load(name)
         if not isinstance(model, type):
-            raise NoSuchTrainer(f"{name} is {model!r}, which is not a class")
+            raise NoSuchTrainer(f"{name} is {model!r}, which is not a class; name a plugin class")
         return model
 
     def list_models(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Keep a copy of a plugin's last checkpoint where the plugin does not overwrite it."""
+"""Keep a copy of a plugin's last checkpoint in a directory where the plugin does not overwrite it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anygpu.trainers.errors import TrainerError
 
 
 class PluginCheckpoint:
-    """Copy of a checkpoint file or directory, with the epoch after which it was saved."""
+    """Copy of the last checkpoint that a plugin reported, with the epoch after which it was saved."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -19,7 +19,8 @@ class PluginCheckpoint:
     def take(self, path: Path, epoch: int) -> None:
         if not path.exists():
             raise TrainerError(
-                f"the plugin reported a checkpoint at {path} (in {Path.cwd()}), which does not exist"
+                f"the plugin reported a checkpoint at {path} (in {Path.cwd()}), which does not exist;"
+                " call on_checkpoint_save after writing the file"
             )
         self._put(path, epoch)
 
@@ -31,7 +32,7 @@ class PluginCheckpoint:
     def follows(self, epoch: int) -> bool:
         """Return whether the last checkpoint is from the epoch before `epoch`.
 
-        The plugin then probably saves after every epoch, so its checkpoint of `epoch` is still to come.
+        If so, the plugin probably saves after every epoch and will report its checkpoint of `epoch` soon.
         """
         return self.epoch == epoch - 1
 

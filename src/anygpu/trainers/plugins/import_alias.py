@@ -37,6 +37,6 @@ _lender = _AliasFinder()
 
 
 def install_import_alias() -> None:
-    """Install the import hook. A second call has no effect."""
+    """Install the import hook for the `training` modules. A second call has no effect."""
     if _lender not in sys.meta_path:
         sys.meta_path.append(_lender)

@@ -1,4 +1,4 @@
-"""Data loaders for a plugin: its own, or built from the dataset."""
+"""Data loaders for a plugin: the plugin's own loaders, or loaders built from the dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PluginLoaders:
     order: SampleOrder | None = None
 
     def go_on_after(self, epochs: int) -> None:
-        """Set the sample order to that of the next epoch of a resumed training.
+        """Continue with the sample order that follows after `epochs` epochs, for a resumed training.
 
         This assumes that the plugin iterates over the loader once per epoch.
         """
@@ -40,10 +40,10 @@ OwnLoaders = Callable[[Any, Path | None, dict[str, Any]], tuple[Any, Any]]
 
 
 def own_loaders(plugin: type[Any]) -> OwnLoaders | None:
-    """Return a function that creates the plugin's own loaders, or None if it has none.
+    """Return a function that creates the plugin's own loaders, or None if the plugin defines none.
 
-    A plugin has `prepare_dataloaders(dataset, config)` in its class or module, or the methods
-    `train_dataloader` and `val_dataloader`.
+    A plugin defines loaders by `prepare_dataloaders(dataset, config)` in its class or module, or by the
+    methods `train_dataloader` and `val_dataloader`.
     """
     if hasattr(plugin, "prepare_dataloaders"):
         return lambda model, dataset, config: model.prepare_dataloaders(_text(dataset), config)
@@ -79,7 +79,7 @@ def build_loaders(dataset: Path | None, config: TrainingConfig) -> PluginLoaders
 
 
 class SampleOrder:
-    """Sampler with a new order on each pass, determined by the seed and the number of the pass."""
+    """Sampler that shuffles anew for each iteration, by the seed and the number of earlier iterations."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size, self._seed = size, seed
@@ -114,7 +114,7 @@ class BatchIterator:
 
 
 def _stack(values: Sequence[Any]) -> Any:
-    """Return an array, or a list if numpy is missing or the values are dicts."""
+    """Return the values of a batch as one array; as a list if numpy is missing or the values are dicts."""
     if isinstance(values[0], dict) or importlib.util.find_spec("numpy") is None:
         return list(values)
     import numpy
@@ -140,7 +140,10 @@ def _torch_batch(pairs: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _tensor(values: Sequence[Any]) -> Any:
-    """Return a stacked tensor, or a list for dicts of boxes, whose number differs per image."""
+    """Return the values of a batch as one tensor.
+
+    Dicts of boxes stay a list of dicts, because the number of boxes differs between images.
+    """
     import torch
 
     if isinstance(values[0], dict):

@@ -102,9 +102,10 @@ class TableSamples(Sequence[Any]):
 
 
 def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
-    """Read an .npz file.
+    """Read the samples of an .npz file.
 
-    It has `x` and `y`, which are split here, or `x_train`, `y_train`, `x_val` and `y_val` (or `..._test`).
+    It has the arrays `x` and `y`, which are split here, or `x_train`, `y_train`, `x_val` and `y_val`. Arrays
+    named `x_test` and `y_test` are used for validation if there is no `x_val`.
     """
     import numpy
 
@@ -118,24 +119,36 @@ def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
         train, val = _split(arrays["x"], arrays["y"], config)
     else:
         raise BadDataset(
-            [Finding(path, f"has {', '.join(arrays)}; x and y are needed, or x_train and y_train")]
+            [
+                Finding(
+                    path,
+                    f"has the arrays {', '.join(arrays)}; it has to have x and y, or x_train and y_train",
+                )
+            ]
         )
     return PluginSamples(train, val, _numbered_class_names([*train.targets, *val.targets]), _sha256(path))
 
 
 def _validation_samples(path: Path, arrays: Mapping[str, Any], name: str) -> TableSamples:
     if not {f"x_{name}", f"y_{name}"} <= set(arrays):
-        raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val for validation")])
+        raise BadDataset(
+            [Finding(path, "has x_train and y_train, but no x_val and y_val for validation; add them")]
+        )
     return TableSamples(arrays[f"x_{name}"], arrays[f"y_{name}"])
 
 
 def _table(path: Path, config: TrainingConfig) -> PluginSamples:
-    """Read a table with numeric inputs. The target column is the option `target`, or the last column."""
+    """Read the samples of a table. The target column is the option `target`, otherwise the last column."""
     table = data.load_table(path, target=config.option("target", ""))
     target = config.option("target", "") or table.columns[-1]
     unknown = [line for line, value in enumerate(table.column(target), 2) if value is None]
     if unknown:
-        raise BadDataset([Finding(path, f"{target!r} is empty", line) for line in unknown])
+        raise BadDataset(
+            [
+                Finding(path, f"column {target!r} is empty; fill it, or remove the row", line)
+                for line in unknown
+            ]
+        )
     rest = [name for name in table.columns if name != target]
     columns = [column for name in rest for column in _numbers(table.column(name))]
     targets, classes = _targets(table.column(target))
@@ -144,7 +157,7 @@ def _table(path: Path, config: TrainingConfig) -> PluginSamples:
 
 
 def _numbers(values: Sequence[Any]) -> Iterator[list[float]]:
-    """Yield a numeric column with missing values as 0, or one-hot columns for categories."""
+    """Yield the input columns for one table column: numbers with 0 for missing values, or one-hot categories."""
     categories = sorted({value for value in values if isinstance(value, str)})
     if not categories:
         yield [0.0 if value is None else float(value) for value in values]
@@ -153,7 +166,11 @@ def _numbers(values: Sequence[Any]) -> Iterator[list[float]]:
 
 
 def _targets(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
-    """Return targets and class names. Text and whole numbers from 0 are classes; others are quantities."""
+    """Return (targets, class names).
+
+    Strings are classes, and so are the numbers 0, 1, 2 and so on without a gap. Otherwise the targets are
+    numbers to predict, and there are no class names.
+    """
     if any(isinstance(value, str) for value in values):
         classes = sorted({str(value) for value in values})
         return [classes.index(str(value)) for value in values], tuple(classes)
@@ -175,7 +192,7 @@ def _select(inputs: Sequence[Any], targets: Sequence[Any], part: Sequence[int]) 
 
 
 def _numbered_class_names(targets: Sequence[Any]) -> tuple[str, ...]:
-    """Return the class names if the targets are whole numbers from 0, otherwise nothing."""
+    """Return "0", "1" and so on if the targets are exactly these whole numbers without a gap, otherwise ()."""
     seen = {float(each) for each in targets}
     if seen == {float(each) for each in range(len(seen))}:
         return tuple(str(each) for each in range(len(seen)))

@@ -1,4 +1,4 @@
-"""Sizes of RF-DETR, their licences, and their creation with Roboflow's package."""
+"""Names and licences of the RF-DETR sizes, and creation of the models with Roboflow's package."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_licence(config: TrainingConfig) -> None:
     name = normalize_name(config.model)
     if name in RESTRICTED and not config.option(ACCEPTS_PML, False):
         raise BadConfig(
-            f"model: {name} has Roboflow's PML-1.0 licence, which is not open and ties its use to their platform;"
+            f"model: {name} has Roboflow's PML-1.0 licence, which is not open and ties the model to their platform;"
             f" set {ACCEPTS_PML}: true to accept it. The sizes up to rfdetr-large are Apache-2.0"
         )
 
@@ -57,9 +57,9 @@ def default_image_size(model: str) -> int:
 
 
 def create(config: TrainingConfig, classes: int, size: int, options: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Create the network and its criterion.
+    """Create the network and its criterion (the loss function).
 
-    Training starts from scratch unless `weights` is set. Without it, no weights are downloaded.
+    Training starts from scratch unless the setting `weights` is given. Only then are weights downloaded.
     """
     from rfdetr.models.lwdetr import build_criterion_from_config, build_model_from_config
     from rfdetr.models.weights import load_pretrain_weights
@@ -100,10 +100,12 @@ def _train_config() -> Any:
 
 
 def _weights(given: str) -> str | None:
-    """Return the weights to load, or None.
+    """Return the weights to load, or None to train from scratch.
 
-    They are a local file, or a name such as rf-detr-nano.pth that Roboflow's package downloads.
+    `given` is a local file, or a name such as rf-detr-nano.pth that Roboflow's package downloads.
     """
     if given and Path(given).parent != Path() and not Path(given).is_file():
-        raise BadConfig(f"weights: there is no file {given}")
+        raise BadConfig(
+            f"weights: there is no file {given}; give an existing file or a name such as rf-detr-nano.pth"
+        )
     return given or None

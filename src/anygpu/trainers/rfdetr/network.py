@@ -44,7 +44,7 @@ class RfDetrLearner(DetectionLearner):
         return self._dataset_class_logits(logits), boxes
 
     def _dataset_class_logits(self, logits: Any) -> Any:
-        """Remove the extra class of RF-DETR's heads."""
+        """Return the logits of the dataset's classes, without the extra class that RF-DETR adds."""
         return logits[..., : len(self.classes)]
 
 
@@ -54,7 +54,7 @@ def normalize(images: Any) -> Any:
 
 
 def _nested_tensor(images: Any) -> Any:
-    """Wrap images in the package's NestedTensor with an empty padding mask."""
+    """Wrap images in the NestedTensor that RF-DETR expects, with a mask that says no pixel is padding."""
     from rfdetr.utilities.tensors import NestedTensor
 
     padding = torch.zeros(images.shape[0], *images.shape[2:], dtype=torch.bool, device=images.device)

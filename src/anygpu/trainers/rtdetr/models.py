@@ -1,4 +1,4 @@
-"""Sizes of RT-DETR, and their configuration in transformers."""
+"""Names of the RT-DETR sizes, and creation of the models with transformers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def normalize_name(spelled: str) -> str:
 
 
 def create(name: str, classes: tuple[str, ...], weights: str, queries: int) -> Any:
-    """Create a model from `weights` (a folder or a hub name), or with new weights if empty."""
+    """Create a model with the weights of a folder or hub name; if `weights` is empty, with random weights."""
     import transformers
 
     second = name.startswith("rtdetrv2")
@@ -79,7 +79,7 @@ def create(name: str, classes: tuple[str, ...], weights: str, queries: int) -> A
 def _init_weights(network: Any) -> Any:
     """Initialise the norms and convolutions of a network that trains from scratch.
 
-    transformers initialises norms near zero, which suits loading weights but blocks the signal without them.
+    transformers initialises norms near zero. Without pretrained weights, such a network would not learn.
     """
     import torch
 

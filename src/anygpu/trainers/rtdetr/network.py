@@ -17,7 +17,7 @@ class RtDetrLearner(DetectionLearner):
         )
 
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
-        """Return the model's loss, which includes matching, all decoder layers and denoising queries."""
+        """Return the loss that transformers computes. It covers all decoder layers and the denoising queries."""
         labels = [{"class_labels": each["labels"], "boxes": each["boxes"]} for each in targets]
         return self.model(pixel_values=images, labels=labels).loss
 

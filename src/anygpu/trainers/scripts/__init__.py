@@ -19,7 +19,7 @@ Write = Callable[[TrainingConfig, str], str]
 
 
 def script(trainer: str, settings: Mapping[str, Any], dataset: str = "") -> str:
-    """Return the text of the script; raise BadConfig if a setting is invalid or the script lacks it."""
+    """Return the text of the script; raise BadConfig if a setting is invalid or the script cannot support it."""
     kind = find(trainer)
     config = kind.parse_settings(settings)
     if kind.name not in TEMPLATES:
@@ -34,7 +34,7 @@ def script(trainer: str, settings: Mapping[str, Any], dataset: str = "") -> str:
 GENERIC = '''\
 """Trains with anygpu's trainer {TRAINER!t}. Needs: pip install 'anygpu{EXTRAS!t}'
 
-    python train.py [dataset]       a second run goes on from the last checkpoint
+    python train.py [dataset]       a second run continues from the last checkpoint
 """
 
 import sys

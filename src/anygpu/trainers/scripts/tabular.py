@@ -1,4 +1,4 @@
-"""Script for the tabular trainer, with scikit-learn, XGBoost or LightGBM."""
+"""Generate the script for the tabular trainer, which uses scikit-learn, XGBoost or LightGBM directly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from {MODULE!t} import {CLASS!t}
 
 DATASET = sys.argv[1] if len(sys.argv) > 1 else {DATASET}
 TARGET, FEATURES, DROP = {TARGET}, {FEATURES}, {DROP}
-EPOCHS, ROUNDS, BATCH_SIZE = {EPOCHS!t}, {ROUNDS!t}, {BATCH_SIZE!t}  # an epoch adds ROUNDS trees, or is a pass
+EPOCHS, ROUNDS, BATCH_SIZE = {EPOCHS!t}, {ROUNDS!t}, {BATCH_SIZE!t}  # an epoch: ROUNDS trees, or all rows once
 VAL_FRACTION, SEED = {VAL_FRACTION!t}, {SEED!t}
 SETTINGS = {SETTINGS}
 ABSENT = {{"", "na", "n/a", "nan", "null", "none", "?"}}
@@ -44,7 +44,7 @@ OUTPUT = Path("outputs")
 {PROGRESS!t}
 
 def number(text):
-    """NaN where nothing is known; None for what is no number."""
+    """The text as a float: NaN for a missing value, None if it is not a number."""
     if text.strip().lower() in ABSENT:
         return numpy.nan
     try:
@@ -54,7 +54,7 @@ def number(text):
 
 
 def read():
-    """The names of the columns, the rows as an array of objects, the target, and which columns are numbers."""
+    """The rows as an array of objects, the target, and the positions of the numeric columns."""
     with open(DATASET, newline="", encoding="utf-8-sig") as file:
         names, *rows = [row for row in csv.reader(file) if row]
     at = names.index(TARGET)
@@ -178,12 +178,12 @@ def write_script(config: TrainingConfig, dataset: str) -> str:
 
 
 def _task(config: TrainingConfig, dataset: str) -> str:
-    """Return the configured task, or infer it from the table if it is a local file."""
+    """Return the configured task. If none is set, derive it from the table, which then must be a local file."""
     if config.task:
         return config.task
     if not Path(dataset).exists() or not dataset:
         raise BadConfig(
-            "task: set classification or regression; it cannot be derived because the table is not here"
+            "task: set classification or regression; it cannot be derived, because the table is not a local file"
         )
     from anygpu.trainers.tabular.trainer import read
 
@@ -207,7 +207,7 @@ def _epoch(model: TabularModel, is_classes: bool) -> str:
 
 
 def _names(model: TabularModel, is_classes: bool) -> str:
-    """Return the line that prints the row count, or that encodes the classes as numbers for XGBoost."""
+    """Return the lines of the script that encode the classes for XGBoost, or else print the number of rows."""
     if model.module != "xgboost" or not is_classes:
         return 'print(f"{len(table)} rows", file=sys.stderr)'
     return (

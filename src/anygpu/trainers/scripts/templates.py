@@ -27,7 +27,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def settings_of(config: TrainingConfig) -> dict[str, Any]:
-    """Return the settings that differ from the defaults, with the options merged in."""
+    """Return the common settings that differ from their defaults, and the options, in one dictionary."""
     usual = TrainingConfig()
     given = {each.name: getattr(config, each.name) for each in fields(config) if each.name != "options"}
     changed = {name: value for name, value in given.items() if value != getattr(usual, name)}

@@ -1,4 +1,4 @@
-"""Script for the torch-classifier trainer, with PyTorch and torchvision."""
+"""Generate the script for the torch-classifier trainer, which uses PyTorch and torchvision directly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEMPLATE = '''\
 """Trains {MODEL!t} to sort images into classes. Needs: pip install torch torchvision
 
     python train.py [dataset]       train/<class>/*.jpg and val/<class>/*.jpg, or <class>/*.jpg
-A second run goes on after the last epoch that was saved.
+A second run continues after the last epoch that was saved.
 """
 
 import json

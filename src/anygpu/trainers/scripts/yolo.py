@@ -1,4 +1,4 @@
-"""Script for the YOLO trainer, with ultralytics."""
+"""Generate the script for the yolo trainer, which uses ultralytics directly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEMPLATE = '''\
 """Trains {MODEL!t} ({TASK!t}) with ultralytics (AGPL-3.0). Needs: pip install ultralytics onnx
 
     python train.py [dataset]       a dataset's folder (with its data.yaml), or its data.yaml
-    python train.py --resume        goes on from the last epoch that was saved
+    python train.py --resume        continues from the last epoch that was saved
 """
 
 import json
@@ -33,9 +33,9 @@ LAST = RUN / "train" / "weights" / "last.pt"
 {PROGRESS!t}
 
 def tell(trainer):
-    """After every epoch, when it has been measured."""
+    """Print the metrics after the validation of each epoch."""
     if trainer.epoch >= trainer.epochs:
-        return  # the last word, on the best weights
+        return  # called once more at the end, for the best weights
     numbers = {{name: float(value) for name, value in trainer.metrics.items()}}
     progress(epoch=trainer.epoch + 1, total_epochs=trainer.epochs, **numbers)
 

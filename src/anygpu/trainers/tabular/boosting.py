@@ -1,10 +1,11 @@
 """Train XGBoost and LightGBM models incrementally, keeping the booster and its data between epochs.
 
-With both in memory, an epoch computes only its new trees. After a resume, the framework first has to evaluate
-all existing trees on every row.
+With the booster and the data in memory, an epoch computes only its new trees. After a resume, the framework
+first has to evaluate all existing trees on every row.
 
-If the settings sample rows or columns at random, each epoch calls `fit` on the existing model with a seed
-derived from the epoch number, because a checkpoint does not contain the framework's random state.
+If the settings sample rows or columns at random, each epoch instead calls `fit` on the existing model, with a
+seed derived from the epoch number. A checkpoint does not contain the framework's random state, so a resumed
+training could not draw the same samples otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from anygpu.trainers.tabular.settings import SHARES, uses_randomness
 
 
 class XGBoostRounds:
-    """Adds rounds to an XGBoost estimator."""
+    """Trains an XGBoost estimator epoch by epoch; each epoch adds boosting rounds."""
 
     def __init__(self) -> None:
         self._data: Any = None
@@ -45,7 +46,7 @@ class XGBoostRounds:
 
 
 class LightGBMRounds:
-    """Adds rounds to a LightGBM estimator."""
+    """Trains a LightGBM estimator epoch by epoch; each epoch adds boosting rounds."""
 
     def __init__(self) -> None:
         # Parameters, labels and weights as the estimator's `fit` prepared them.
@@ -104,9 +105,9 @@ def rounds_of(estimator: Any) -> int:
 
 
 def raw(estimator: Any, inputs: Any, first: int, last: int, before: Any) -> Any:
-    """Return the raw scores after round `last` (exclusive).
+    """Return the sums of the raw scores of all boosting rounds before round `last`, for the rows `inputs`.
 
-    `before` holds the raw scores of the rounds before `first`, so only the new rounds are evaluated.
+    `before` has the sums of the rounds before `first`, so only the rounds from `first` on are evaluated.
     """
     if hasattr(estimator, "booster_"):
         scores = estimator.booster_.predict(
@@ -136,7 +137,7 @@ def _draws(estimator: Any) -> bool:
 
 
 def _exchange(estimator: Any, old: Any, new: Any) -> None:
-    """Replace the booster in every attribute of the estimator that refers to it."""
+    """Replace the booster `old` by `new` in every attribute of the estimator that refers to it."""
     for name, value in list(vars(estimator).items()):
         if value is old:
             setattr(estimator, name, new)

@@ -1,4 +1,4 @@
-"""Select the target and feature columns of a table. Rows without a target are dropped."""
+"""Select the target and feature columns of a table. Rows without a target value are dropped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """The feature columns and the target. `classes` is empty for a regression."""
+    """The feature columns and the target values of a table. `classes` is empty for a regression."""
 
     features: tuple[Column, ...]
     target: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Columns:
 
 
 def choose_columns(table: Table, config: TrainingConfig) -> Columns:
-    """Select and check the columns the configuration asks for; raise BadDataset with all problems."""
+    """Select and check the columns that the settings name; raise one BadDataset that lists every problem."""
     findings: list[Finding] = []
     wanted = _feature_names(table, config, findings)
     if findings:
@@ -72,7 +72,9 @@ def _feature_names(table: Table, config: TrainingConfig, findings: list[Finding]
     out = {target, *dropped, *empty}
     wanted = tuple(name for name in features or table.columns if name not in out)
     if not wanted and not findings:
-        findings.append(Finding(table.path, f"no feature column is left to predict {target!r}"))
+        findings.append(
+            Finding(table.path, f"no feature column is left to predict {target!r}; change features or drop")
+        )
     return wanted
 
 
@@ -102,11 +104,11 @@ def _unusable(
     path: Path, features: Iterable[Column], target: Sequence[Any], max_categories: int
 ) -> Iterable[Finding]:
     if len(target) < MIN_ROWS:
-        yield Finding(path, f"{len(target)} rows have a target; at least {MIN_ROWS} are needed")
+        yield Finding(path, f"{len(target)} rows have a target value; at least {MIN_ROWS} are needed")
     for column in features:
         different = 0 if column.is_number else len(set(column.values))
         if different > max_categories:
-            problem = f"has {different:,} different texts, too many for categories: drop it, or raise max_categories"
+            problem = f"has {different:,} different texts, too many for a category: drop it, or raise max_categories"
             yield Finding(path, f"column {column.name!r} {problem}")
 
 
@@ -116,13 +118,23 @@ def _classes(
     name, wrong = config.option("target"), next((x for x in target if isinstance(x, str)), None)
     if config.task == REGRESSION:
         if wrong is not None:
-            findings.append(Finding(path, f"target {name!r} contains {wrong!r}, which is not a number"))
+            findings.append(
+                Finding(
+                    path,
+                    f"target {name!r} contains {wrong!r}, which is not a number; correct it or set task",
+                )
+            )
         return ()
     if not config.task and wrong is None and not _looks_like_classes(target):
         return ()
     classes = _in_order(set(map(_as_text, target)))
     if len(classes) == 1:
-        findings.append(Finding(path, f"target {name!r} has one class only: {classes[0]!r}"))
+        findings.append(
+            Finding(
+                path,
+                f"target {name!r} has only one value, {classes[0]!r}; a classification needs two or more",
+            )
+        )
     return tuple(classes)
 
 

@@ -1,4 +1,4 @@
-"""Create the estimator of each model and train it one epoch at a time."""
+"""Create the estimator (the object of scikit-learn, XGBoost or LightGBM) and train it epoch by epoch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _of_batches(config: TrainingConfig, task: str) -> dict[str, Any]:
 def _sklearn_arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Adapt settings to what scikit-learn expects.
 
-    `eta0` needs a schedule that uses it. `hidden_layer_sizes` may be a list or text such as "64,32".
+    With `eta0`, the initial learning rate, a learning rate schedule that uses it is set. `hidden_layer_sizes`
+    may be a list or text such as "64,32"; scikit-learn needs a tuple.
     """
     if "eta0" in given:
         given = {"learning_rate": "invscaling", **given}
@@ -64,7 +65,7 @@ def _sklearn_arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_rounds(model: TabularModel) -> Callable[..., None]:
-    """Return the function that trains one epoch of a model on all rows. Create one per training."""
+    """Return a function that trains one epoch on all rows. It may keep state: use it for one training only."""
     if model.epoch == "xgboost":
         return XGBoostRounds()
     return LightGBMRounds() if model.epoch == "lightgbm" else partial(_epoch, model)
@@ -83,7 +84,7 @@ def _epoch(
 
 
 def hold_estimator(model: TabularModel, estimator: Any) -> Callable[[], Any] | None:
-    """Return a function that returns the estimator in its present state, even after further training.
+    """Keep the estimator as it is now; return a function that returns it, even after further training.
 
     Return None for models that do not grow by adding trees.
     """
@@ -97,9 +98,9 @@ def hold_estimator(model: TabularModel, estimator: Any) -> Callable[[], Any] | N
 
 
 def _snapshot(estimator: Any) -> Any:
-    """Copy the estimator, sharing its finished trees, which never change.
+    """Return a copy of the estimator. It shares the finished trees with the original: they never change.
 
-    Lists of trees and random generators do change, so they are copied.
+    The lists of trees and the random generators do change, so they are copied.
     """
     import numpy
 
@@ -123,9 +124,9 @@ def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
 
 
 def in_units(estimator: Any, centre: float, scale: float) -> Any:
-    """Return a copy that predicts in the target's original units.
+    """Return a copy that predicts in the original units, for an estimator trained on a normalised target.
 
-    The scaling of the target is undone in the last layer.
+    The weights of the last layer are multiplied by `scale`, and `centre` is added to its intercept.
     """
     done = copy.deepcopy(estimator)
     if hasattr(done, "coefs_"):

@@ -57,9 +57,9 @@ def _model_predictions(pipeline: Any, data: PreparedTable, rows: Any) -> tuple[l
 
 
 def _has_clear_winner(probabilities: Any) -> Any:
-    """Select rows whose two most probable classes differ clearly.
+    """Return a mask of the rows whose most probable class is clearly ahead of the second.
 
-    In other rows, a rounding difference may change the predicted class.
+    In other rows, a rounding difference between the two models may change the predicted class.
     """
     import numpy
 

@@ -12,7 +12,7 @@ Predictor = Callable[[Any], Any]  # estimator -> class probabilities, or predict
 
 
 def make_predictor(model: TabularModel, inputs: Any) -> Predictor:
-    """Return a function that predicts the rows `inputs` with an estimator, caching earlier trees."""
+    """Return a function that predicts the rows `inputs`. It caches the predictions of earlier trees."""
     if model.epoch in ("xgboost", "lightgbm"):
         return _BoostingPredictor(inputs)
     if model.is_forest:
@@ -29,7 +29,7 @@ def _predict_method(estimator: Any, is_classes: bool) -> Any:
 
 
 class _ForestPredictor:
-    """Predicts with a forest: the mean of the predictions of its trees."""
+    """Predicts with a forest, as the mean of the predictions of its trees. Evaluates only new trees."""
 
     def __init__(self, inputs: Any) -> None:
         import numpy
@@ -48,7 +48,7 @@ class _ForestPredictor:
 
 
 class _BoostingPredictor:
-    """Predicts with a boosting model: the sum of the raw scores of its rounds."""
+    """Predicts with a boosting model, from the sum of its rounds' raw scores. Evaluates only new rounds."""
 
     def __init__(self, inputs: Any) -> None:
         self._inputs = inputs
@@ -99,7 +99,7 @@ def classification_scores(probabilities: Any, codes: Any, count: int) -> dict[st
 
 
 def _auc(metrics: Any, numpy: Any, codes: Any, probabilities: Any, count: int) -> dict[str, float]:
-    """Compute the ROC AUC; empty if a class does not occur in the rows."""
+    """Return the metric `auc` (ROC AUC), or nothing if a class does not occur in the rows."""
     if len(numpy.unique(codes)) < count:
         return {}
     if count == 2:

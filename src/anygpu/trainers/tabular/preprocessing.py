@@ -1,4 +1,4 @@
-"""Split a table and turn it into arrays, with the preprocessing that is exported with the model."""
+"""Split a table and convert it to arrays, with preprocessing that is later exported with the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SplitRows:
 def split_rows(
     target: Sequence[Any], is_classes: bool, *, val_fraction: float, test_fraction: float, seed: int
 ) -> SplitRows:
-    """Split the rows by class, keeping each class's proportion. Every class is in the training rows."""
+    """Split the rows by class, so that each class has its proportion in every split. Train has all classes."""
     import numpy
 
     chance = numpy.random.default_rng([seed, 0])
@@ -37,7 +37,7 @@ def split_rows(
 
 
 def _share(rows: int, fraction: float) -> int:
-    """Return how many of `rows` rows to take: at least one, but none of fewer than three rows."""
+    """Return how many of a class's `rows` rows go into a split: at least one, but none of fewer than three."""
     return 0 if not fraction or rows < 3 else max(1, round(rows * fraction))
 
 
@@ -122,9 +122,10 @@ class _Preparation:
         return labels, labels[codes], codes
 
     def _size(self) -> tuple[float, float]:
-        """Return mean and standard deviation of the target, to normalise it for gradient-based models.
+        """Return the mean and standard deviation by which the target is normalised.
 
-        `estimators.in_units` undoes this. Other models use (0, 1).
+        (0, 1) means no normalisation; only regressions with models trained in batches need it.
+        `estimators.in_units` converts predictions back.
         """
         if self._labels is not None or MODELS[self._config.model].epoch != "batches":
             return 0.0, 1.0
@@ -133,7 +134,7 @@ class _Preparation:
 
 
 def raw_rows(columns: Columns) -> Any:
-    """Return the rows as an object array, the input of the saved model's `predict`.
+    """Return the rows as an object array. The saved model's `predict` takes the same form.
 
     Numbers are rounded to 32 bits, so that the saved and the exported model get the same inputs.
     """

@@ -35,7 +35,7 @@ _LINEAR = "alpha penalty l1_ratio class_weight"
 
 @dataclass(frozen=True, kw_only=True)
 class TabularModel:
-    """A model type: its classes, how an epoch trains it, and its settings."""
+    """A type of model: its scikit-learn style classes, how an epoch trains it, and the settings it accepts."""
 
     classifier: str = ""  # module:Class; empty: not supported
     regressor: str = ""
@@ -138,7 +138,10 @@ ACCEPTS = Accepts(
 
 
 def check(config: TrainingConfig) -> None:
-    """Check the target, the fractions, and that the model supports the given settings and task."""
+    """Check the target, the fractions, and that the model supports the given settings and task.
+
+    Raise one BadConfig that lists every problem.
+    """
     trouble = [*_unknown_model(config), *_no_target(config), *_fractions(config)]
     model = MODELS.get(config.model)
     if model is not None:
@@ -159,7 +162,7 @@ def steps_grow(config: TrainingConfig) -> bool:
 
 
 def uses_randomness(shares: Sequence[Any]) -> bool:
-    """Return whether a sampling fraction is below 1. None means that the setting is not given."""
+    """Return whether any of these sampling fractions is below 1. A fraction is None if it is not set."""
     return any(isinstance(share, int | float) and share < 1 for share in shares)
 
 
@@ -174,7 +177,7 @@ def _no_target(config: TrainingConfig) -> list[str]:
     target = config.option("target")
     if isinstance(target, str) and target:
         return []
-    return ["target: name the column to predict"]
+    return ["target: is missing; set it to the name of the column to predict"]
 
 
 def _fractions(config: TrainingConfig) -> list[str]:
@@ -200,7 +203,7 @@ def _misplaced_setting_problems(config: TrainingConfig, model: TabularModel) -> 
         if name not in allowed
     ]
     if config.learning_rate is not None and not model.rate:
-        problems.append(f"learning_rate: model {config.model!r} does not have this setting")
+        problems.append(f"learning_rate: model {config.model!r} does not have this setting; remove it")
     return problems
 
 
@@ -208,4 +211,6 @@ def _wrong_task(config: TrainingConfig, model: TabularModel) -> list[str]:
     if not config.task or config.task not in TASKS or model.place(config.task):
         return []
     able = [name for name, each in MODELS.items() if each.place(config.task)]
-    return [f"task: model {config.model!r} does not support {config.task}; {', '.join(able)} do"]
+    return [
+        f"task: model {config.model!r} does not support {config.task}; these models do: {', '.join(able)}"
+    ]

@@ -29,7 +29,7 @@ ONNX = ("onnx", "onnxruntime", "skl2onnx")
 class Tabular(Trainer):
     """Trains a model on a table.
 
-    An epoch adds `rounds` trees or boosting rounds, or is one pass over the rows.
+    Depending on the model, an epoch adds `rounds` trees or boosting rounds, or trains once on every row.
     """
 
     name = "tabular"
@@ -94,7 +94,7 @@ class Tabular(Trainer):
     # -- training ------------------------------------------------------------------------------------------
 
     def fit(self) -> None:
-        """Train all remaining epochs. Models that are solved in a single fit need only one."""
+        """Train all remaining epochs. Models that one call of `fit` trains completely have only one epoch."""
         if self.model.epoch == "solve":
             self.config = replace(self.config, epochs=1)
         super().fit()
@@ -163,15 +163,20 @@ class Tabular(Trainer):
         import joblib
 
         if json.loads((directory / "data.json").read_text())["sha256"] != self.data_hash:
-            raise TrainerError("the table is not the one the checkpoint was trained on; start a new training")
+            raise TrainerError(
+                "the table has changed since the checkpoint was saved; use the same table, or start a new training"
+            )
         self.estimator = joblib.load(directory / "estimator.joblib")
 
     def save_weights(self, directory: Path, stem: str) -> Path:
-        """Write a scikit-learn Pipeline with its preprocessing. Use: `joblib.load(path).predict(rows)`."""
+        """Write the model as a scikit-learn Pipeline with its preprocessing: `joblib.load(path).predict(rows)`."""
         return self._write(self._usable(), directory, stem)
 
     def hold_weights(self) -> WeightsWriter | None:
-        """Copy a growing model in memory: it improves after most epochs, and writing it each time is slow."""
+        """Copy a model that grows by trees in memory.
+
+        Such a model improves in most epochs, and writing it to disk each time would be slow.
+        """
         kept = estimators.hold_estimator(self.model, self.estimator)
         return None if kept is None else lambda directory, stem: self._write(kept(), directory, stem)
 
@@ -219,7 +224,7 @@ class LightGBM(Tabular):
 
 
 def read(path: Path | None, config: TrainingConfig) -> Columns:
-    """Read and check the columns of the table; raise BadDataset if they have problems."""
+    """Read the table and return the columns that the settings name; raise BadDataset if it has problems."""
     if path is None:
         raise BadDataset([Finding(Path(), "the tabular trainer needs a dataset: a CSV or Parquet file")])
     return choose_columns(data.load_table(path, target=str(config.option("target"))), config)

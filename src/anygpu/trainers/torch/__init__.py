@@ -1,4 +1,4 @@
 """Shared code of the PyTorch trainers, and the `torch-classifier` trainer.
 
-The modules that settings checks need do not import torch.
+Modules that are used to check settings do not import torch.
 """

@@ -25,7 +25,7 @@ TOP = 5
 
 
 class ClassificationScores:
-    """Accumulates a confusion matrix over batches, and computes accuracy and F1 from it."""
+    """Adds up a confusion matrix over batches, and computes accuracy and F1 from it."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._classes = classes
@@ -132,7 +132,7 @@ class ClassificationLearner(TorchLearner):
         return {"val_loss": total / len(self.val_images), **scores.metrics()}
 
     def export(self, format: str, directory: Path) -> Export:
-        """Export a model that takes RGB images with values from 0 to 1 and returns one logit per class."""
+        """Export the model. It takes RGB images with values from 0 to 1 and returns one logit per class."""
         model, path = copy.deepcopy(self.model).cpu().eval(), directory / f"model.{format}"
         example = torch.stack([self.val_images[0, index][0] for index in range(min(2, len(self.val_images)))])
         if format == "onnx":

@@ -45,7 +45,7 @@ class TorchClassifier(TorchTrainer):
         super().check(config)
         settings.check_class_weights(config.option("class_weights"))
         if config.option("freeze") and not config.weights:
-            raise BadConfig("freeze: needs pretrained `weights`")
+            raise BadConfig("freeze: needs pretrained weights; set `weights`, or remove freeze")
         if config.model == settings.SMALL and (config.image_size or settings.SMALLEST) < settings.SMALLEST:
             raise BadConfig(
                 f"image_size: {settings.SMALL} halves the image four times; use at least {settings.SMALLEST}"
@@ -58,7 +58,7 @@ class TorchClassifier(TorchTrainer):
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
             raise BadConfig(
-                "dataset_path: name a folder (or archive) of images, with one folder for each class"
+                "dataset_path: give a folder or archive of images, with one folder for each class"
             )
         self.dataset = read(self.config, self.dataset_path)
         self.data_hash = self.dataset.sha256

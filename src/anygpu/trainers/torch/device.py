@@ -11,7 +11,7 @@ from anygpu.trainers.errors import BadConfig
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the torch device for a setting.
+    """Return the torch device for the setting `device`; raise BadConfig if it is not available.
 
     `auto` chooses CUDA, then MPS, then CPU. A bare number such as `0` is a CUDA device index.
     """
@@ -23,7 +23,9 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError:
         raise BadConfig(f"device: {name!r} is not auto, cpu, mps, cuda or cuda:<number>") from None
     if not _is_available(device):
-        raise BadConfig(f"device: {wanted} is not available to torch here; 'auto' would use {_best()!r}")
+        raise BadConfig(
+            f"device: {wanted} is not available to torch on this machine; 'auto' would use {_best()!r}"
+        )
     return device
 
 
@@ -40,7 +42,7 @@ def prepare(*, threads: int = 0, deterministic: bool = False) -> None:
 
 
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
-    """Return an autocast context: float16 on CUDA, bfloat16 elsewhere (bfloat16 needs no loss scaling)."""
+    """Return a context manager for mixed precision: float16 on CUDA, bfloat16 on other devices."""
     dtype = torch.float16 if device.type == "cuda" else torch.bfloat16
     return torch.autocast(device.type, dtype=dtype, enabled=enabled)  # type: ignore[no-any-return]
 

@@ -20,7 +20,7 @@ OPSET = 17
 
 
 def save_weights(model: Any, path: Path, about: Mapping[str, str]) -> Path:
-    """Write a model's weights to a safetensors file atomically, with `about` in the file's header.
+    """Write a model's weights to a safetensors file atomically, with the metadata `about` in its header.
 
     The same weights always give the same bytes.
     """
@@ -34,7 +34,7 @@ def save_weights(model: Any, path: Path, about: Mapping[str, str]) -> Path:
 
 
 def _each_once(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors without duplicates: a shared tensor keeps only its first name."""
+    """Return the tensors without duplicates: a tensor that has several names keeps only the first."""
     kept: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
         kept.setdefault((tensor.data_ptr(), tuple(tensor.shape)) if tensor.numel() else (name,), name)
@@ -50,9 +50,9 @@ def load_weights(model: Any, path: Path) -> None:
 def to_onnx(
     model: Any, example: Any, path: Path, *, inputs: str, output: str, free: Mapping[int, str]
 ) -> Export:
-    """Export a model as ONNX and compare their outputs.
+    """Export a model as ONNX; raise BadExport if its outputs differ from the model's.
 
-    `free` maps each dynamic axis of the input to its name.
+    `free` maps each axis of the input that may have any size to a name for it.
     """
     with warnings.catch_warnings():
         # The tracer warns about sizes it treats as constants. The comparison below detects real errors.
@@ -87,7 +87,8 @@ def to_safetensors(
 ) -> Export:
     """Export the weights of a model, or of its submodule `part`, as safetensors.
 
-    To check the file, load it into a copy with zeroed weights and compare the outputs.
+    To check the file, it is loaded into a copy of the model whose weights are all zero. Raise BadExport if the
+    outputs of the copy differ.
     """
     save_weights(model.get_submodule(part), path, about)
     other = copy.deepcopy(model)
@@ -102,14 +103,14 @@ def _compare_outputs(format: str, path: Path, got: Any, wanted: Any, example: An
     difference = float((got.double() - wanted.double()).abs().max())
     if not difference <= TOLERANCE:
         raise BadExport(
-            f"{path.name}: an output differs from the model's by {difference:.3g}; {TOLERANCE:.3g} is allowed"
+            f"{path.name}: an output differs from the trained model's by {difference:.3g}; {TOLERANCE:.3g} is allowed"
         )
     shapes = {"input": ("batch", *example.shape[1:])}
     return Export(format=format, path=path, inputs=shapes, difference=difference, tolerance=TOLERANCE)
 
 
 def _of_other_size(example: Any, free: Mapping[int, str]) -> Any:
-    """Return the example with a different size on each dynamic axis, to detect sizes fixed by tracing."""
+    """Return the example with another size on each axis in `free`, to find sizes that tracing made constant."""
     other = torch.cat([example, example[:1]]) if 0 in free else example
     return other[:, : -(-other.shape[1] // 2)] if 1 in free else other
 

@@ -1,4 +1,4 @@
-"""Load images as augmented tensors. The same sample gets the same augmentation in any number of processes."""
+"""Load images as augmented tensors. A sample's augmentation does not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Augmentation:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Augmentation | None:
-        """Create it from a trainer's options, or return None when augmentation is off."""
+        """Create the augmentation from a trainer's options, or return None if the option `augment` is off."""
         if not options["augment"]:
             return None
         return cls(**{each.name: options[each.name] for each in fields(cls)})
@@ -70,7 +70,7 @@ class Augmentation:
 
 
 class AugmentedImages(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: ignore[misc]
-    """Dataset of (image, label, index), indexed by (epoch, sample index).
+    """PyTorch dataset of (image, label, index). Its keys are (epoch, sample index).
 
     Without `augmentation`, images are only cropped to the central square and resized.
     """

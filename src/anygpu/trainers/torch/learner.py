@@ -38,10 +38,10 @@ def set_rate(optimizer: Any, rate: float) -> None:
 def schedule(
     name: str, steps: int, *, warmup: int = 0, floor: float = 0.0, every: int = 0, gamma: float = 0.1
 ) -> Schedule:
-    """Return a learning-rate schedule by name, with linear warm-up.
+    """Return the learning-rate schedule called `name`: a function from step to a factor of the rate.
 
-    `floor` is the final factor of `cosine`. The schedule `step` multiplies the rate by `gamma` after each
-    `every` steps (0: a third of the training).
+    In the first `warmup` steps, the factor rises linearly. `floor` is the final factor of the schedule
+    `cosine`. The schedule `step` multiplies the rate by `gamma` after each `every` steps (0: a third of all).
     """
     shapes: dict[str, Schedule] = {
         "cosine": lambda step: _cosine(step - warmup, max(1, steps - warmup), floor),
@@ -58,7 +58,7 @@ def _cosine(step: int, steps: int, floor: float) -> float:
 
 
 def _one_cycle(done: float, rising: float = 0.3, start: float = 1 / 25, end: float = 1e-4) -> float:
-    """One-cycle schedule: rises for 30 % of the training, then falls to `end`, both along a cosine."""
+    """Return the one-cycle factor: it rises for 30 % of the training, then falls to `end`, both as a cosine."""
     if done < rising:
         return 1 - (1 - start) * 0.5 * (1 + math.cos(math.pi * done / rising))
     return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * min(1.0, (done - rising) / (1 - rising))))
@@ -94,7 +94,7 @@ class TorchLearner(ABC):
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Sequence[Any], Sequence[int | str]]]:
         """Yield (micro-batches, sample ids) for each step of an epoch, beginning with `step`.
 
-        The gradients of all micro-batches of a step are accumulated.
+        The gradients of all micro-batches of a step are added before the weights are updated.
         """
 
     @abstractmethod

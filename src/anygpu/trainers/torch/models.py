@@ -19,7 +19,7 @@ MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet statisti
 
 
 class NormalizedModel(nn.Module):  # type: ignore[misc]
-    """Wraps a network and normalises its input, so that an exported model takes images from 0 to 1."""
+    """Wraps a network and normalises its input, so that an exported model takes images with values from 0 to 1."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def _block(before: int, after: int) -> nn.Module:
 
 
 def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[str]]:
-    """Create a network. Return it with the names of the parameters loaded from `weights`."""
+    """Create the network `name`. Return it with the names of the parameters loaded from `weights`."""
     if name == SMALL:
         return _load_state(small_cnn(classes), _from_file(weights) if weights else {})
     if _has_module("torchvision") and name in _torchvision().list_models():
@@ -62,7 +62,7 @@ def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[
     if not _has_module("torchvision"):
         raise MissingExtra("torch-classifier", "torchvision (or timm)", "torch")
     raise BadConfig(
-        f"model: {name!r} is neither {SMALL} nor a torchvision model; timm, which has more models, is not installed"
+        f"model: {name!r} is neither {SMALL} nor a torchvision model; timm, which has more, is not installed"
     )
 
 
@@ -104,7 +104,7 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _pretrained_file(weights: str) -> Iterator[None]:
-    """Raise BadConfig when pretrained weights cannot be downloaded."""
+    """Context manager that raises BadConfig if pretrained weights cannot be downloaded inside it."""
     try:
         yield
     except OSError as error:
@@ -115,7 +115,7 @@ def _pretrained_file(weights: str) -> Iterator[None]:
 
 def _from_file(place: str) -> dict[str, Any]:
     if not Path(place).is_file():
-        raise BadConfig(f"weights: there is no file {place}")
+        raise BadConfig(f"weights: there is no file {place}; give an existing file, or remove weights")
     if place.endswith(".safetensors"):
         from safetensors.torch import load_file
 
@@ -127,32 +127,35 @@ def _from_file(place: str) -> dict[str, Any]:
 def _load_state(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module, frozenset[str]]:
     """Load the weights whose name and shape match, and return the network and their names.
 
-    A head for other classes does not match and stays newly initialised.
+    A classification head for another number of classes does not match and keeps its random weights.
     """
     own = network.state_dict()
     fitting = {
         name: value for name, value in weights.items() if name in own and own[name].shape == value.shape
     }
     if weights and not fitting:
-        raise BadConfig("weights: no tensor fits this model; these are weights of another model")
+        raise BadConfig(
+            "weights: no tensor has a name and shape of this model; give weights of the same model"
+        )
     network.load_state_dict({**own, **fitting})
     return network, frozenset(fitting)
 
 
 def freeze(network: nn.Module, loaded: frozenset[str]) -> None:
-    """Freeze the loaded parameters, so that only new ones are trained."""
+    """Freeze the parameters named in `loaded`, so that only the new ones are trained."""
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name not in loaded)
     if not any(each.requires_grad for each in network.parameters()):
         raise BadConfig(
-            "freeze: the weights match every layer, including the classification head, so no layer would be trained"
+            "freeze: the weights match every layer, including the classification head, so no layer would be trained;"
+            " remove freeze"
         )
 
 
 def train_mode(network: nn.Module) -> None:
-    """Set training mode, but keep fully frozen modules in evaluation mode.
+    """Set the network to training mode, except for modules whose parameters are all frozen.
 
-    Otherwise their batch normalisation statistics would change.
+    In training mode, the batch normalisation statistics of these modules would change.
     """
     network.train()
     for module in network.modules():

@@ -1,4 +1,4 @@
-"""Choose the samples of each step from seed, epoch and step alone.
+"""Choose the samples of each step. They depend only on seed, epoch and step.
 
 This allows a training to resume in the middle of an epoch.
 """
@@ -12,7 +12,7 @@ Place = tuple[int, int]  # (epoch, sample index); determines the sample's augmen
 
 
 class BatchSampler:
-    """Yields the batches of an epoch, beginning at a step. `start` sets the epoch and the step."""
+    """Yields the batches of an epoch, from a step on. The method `start` sets the epoch and the step."""
 
     def __init__(self, samples: int, batch_size: int, seed: int, *, drop_last: bool = False) -> None:
         self.samples, self.batch_size, self.seed = samples, batch_size, seed
@@ -46,6 +46,6 @@ def shuffle(samples: int, seed: int, epoch: int) -> list[int]:
 
 
 def chance_of(seed: int, place: Place) -> random.Random:
-    """Return the random generator of a sample's augmentation. It is the same in every loader process."""
+    """Return the random generator for a sample's augmentation, the same in every data loader process."""
     epoch, index = place
     return random.Random(f"sample {seed} {epoch} {index}")

@@ -1,4 +1,4 @@
-"""Trainer options with defaults and bounds. They can be checked without torch."""
+"""Options of the PyTorch trainers, with defaults and bounds. They can be checked without torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SettingOption:
     one_of: tuple[str, ...] = ()
 
     def trouble(self, value: Any) -> str:
-        """Describe what is wrong with a value. Empty if it is valid."""
+        """Return a message that says what is wrong with a value, or an empty string if it is valid."""
         if self.default is None:
             return ""
         if isinstance(self.default, str):
@@ -50,7 +50,7 @@ class SettingOption:
 
 
 def read(options: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of every option. Raises BadConfig with all invalid values."""
+    """Return the value of every option, given or default. Raise one BadConfig that lists all invalid values."""
     problems = {name: option.trouble(given[name]) for name, option in options.items() if name in given}
     trouble = [f"{name}: {what}" for name, what in problems.items() if what]
     if trouble:

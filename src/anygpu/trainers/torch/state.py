@@ -1,7 +1,7 @@
 """Save and restore the state of a torch training: weights, optimiser, scaler and random generators.
 
-The position in the data and the learning rate are not saved. They follow from seed, epoch and step (see
-`sampling` and `learner`).
+The position in the data and the learning rate are not saved, because they are computed from seed, epoch and
+step (see `sampling` and `learner`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def save(directory: Path, parts: Mapping[str, Stateful]) -> Path:
 
 
 def load(directory: Path, parts: Mapping[str, Stateful]) -> None:
-    """Restore the state on any device. Loading does not execute code from the file."""
+    """Restore the state of all parts, on any device. Loading does not execute code from the file."""
     state = torch.load(directory / FILE, map_location="cpu", weights_only=True)
     for name, part in parts.items():
         part.load_state_dict(state["parts"][name])
@@ -81,7 +81,7 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 
 def _numpy_state() -> list[Any] | None:
-    """Return numpy's random state as plain values, which `weights_only` loading accepts."""
+    """Return numpy's random state as plain values, because `torch.load(weights_only=True)` accepts only these."""
     if "numpy" not in sys.modules:
         return None
     name, keys, *rest = sys.modules["numpy"].random.get_state()

@@ -29,7 +29,7 @@ class TorchTrainer(Trainer):
 
     @abstractmethod
     def create_learner(self) -> TorchLearner:
-        """Create the learner. Only this method imports torch."""
+        """Create the learner, which trains the model. Only this method may import torch."""
 
     def create_model(self) -> None:
         self.learner = self.create_learner()

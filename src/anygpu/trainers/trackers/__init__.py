@@ -26,9 +26,9 @@ NAMES = ("mlflow", "wandb", "tensorboard")
 
 
 def requested_trackers(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the requested trackers, each with true or an address, project or directory.
+    """Return the requested trackers by name, each with its value: True, an address, a project or a directory.
 
-    If `given` is None, they come from the job's environment.
+    If `given` is None, they are read from the environment variable in which the agent puts the job's `track`.
     """
     requested = json.loads(os.environ.get(ENVIRONMENT) or "{}") if given is None else given
     unknown = sorted(set(requested) - {*NAMES, "tags"})
@@ -83,9 +83,9 @@ def _tracker(name: str, value: str, run: TrackedRun) -> Tracker:
 
 
 def _key(output: Path, *, resumed: bool) -> str:
-    """Return the key shared by a training and its resumed runs.
+    """Return the key by which a tracker recognises a resumed training as the same run.
 
-    It is the job id, or outside a job a random id stored in the output directory.
+    In a job this is the job id; outside a job, a random id that is stored in the output directory.
     """
     job = os.environ.get("ANYGPU_JOB_ID")
     if job:

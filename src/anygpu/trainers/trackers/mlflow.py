@@ -16,7 +16,7 @@ LONGEST_PARAMETER = 500
 
 
 class Mlflow:
-    """MLflow tracker. A resumed training finds its run by a tag and sends only new steps."""
+    """MLflow tracker. A resumed training finds its run by a tag and sends only steps that MLflow does not have."""
 
     name = "mlflow"
 
@@ -77,7 +77,10 @@ class Mlflow:
 
 
 def _address(place: str, output: Path) -> str:
-    """Return the tracking URI: the given URL, or an absolute directory, which also enables the file store."""
+    """Return the tracking URI: `place` if it is a URL, otherwise a directory as an absolute path.
+
+    For a directory, MLflow's file store must be enabled by an environment variable, which is set here.
+    """
     if "://" in place or place == "databricks":
         return place
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")

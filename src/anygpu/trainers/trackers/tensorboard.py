@@ -19,8 +19,8 @@ SESSION_STARTS = b"\x08\x01"
 class TensorBoard:
     """TensorBoard tracker.
 
-    Each resumed run writes a new file. It starts with a session event, so that TensorBoard discards later
-    steps that an interrupted run wrote.
+    A resumed training writes a new file, which starts with a "session start" event. TensorBoard then discards
+    the steps after this event that the interrupted training had already written.
     """
 
     name = "tensorboard"

@@ -1,4 +1,4 @@
-"""Send a training's metrics to trackers from background threads, so that training never waits for one."""
+"""Send metrics to experiment trackers from background threads, so that training never waits for a tracker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """One training for a tracker. Resumed runs have the same `key`."""
+    """One training, as trackers show it. A resumed training has the same `key` as before."""
 
     key: str
     name: str
@@ -33,7 +33,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class TrackedPoint:
-    """Metrics of one step."""
+    """Metrics of one step, and when they were measured."""
 
     metrics: Mapping[str, float]
     step: int
@@ -41,12 +41,12 @@ class TrackedPoint:
 
 
 class Tracker(Protocol):
-    """Experiment tracker. It may be slow and may fail, so it is called from its own thread."""
+    """Interface to an experiment tracker. It may be slow or fail, so it is called from a thread of its own."""
 
     name: str
 
     def start(self) -> None:
-        """Continue the run with this key, or create one."""
+        """Continue the tracker's run that has the training's key, or create a run."""
         ...
 
     def log(self, points: Sequence[TrackedPoint]) -> None: ...
@@ -54,7 +54,7 @@ class Tracker(Protocol):
     def end(self, status: str) -> None: ...
 
     def files(self) -> Sequence[Path]:
-        """Return the files it wrote that the job should keep as artifacts."""
+        """Return the files that the tracker wrote and the job should publish as results."""
         ...
 
 
@@ -65,9 +65,9 @@ LAST_TRIES = 5
 
 
 class TrackerSender:
-    """Queues points and sends them in batches from a thread.
+    """Queues metrics for one tracker and sends them in batches from a background thread.
 
-    Points that could not be sent stay in the queue for the next batch. Only the first failure is reported.
+    Metrics that could not be sent stay in the queue for the next batch. Only the first failure is printed.
     """
 
     def __init__(self, tracker: Tracker, *, every_s: float = EVERY_S, patience_s: float = PATIENCE_S) -> None:
@@ -80,7 +80,7 @@ class TrackerSender:
         self._thread = threading.Thread(target=self._work, name=f"track-{tracker.name}", daemon=True)
 
     def start(self, untold: Iterable[TrackedPoint] = ()) -> None:
-        """Start the thread. `untold` are the unsent points of an earlier attempt."""
+        """Start the thread. `untold`: points that an earlier attempt of this training could not send."""
         self._waiting.extend(untold)
         self._thread.start()
 
@@ -95,12 +95,12 @@ class TrackerSender:
         return self.tracker.files()
 
     def close(self, status: str) -> None:
-        """Send all points, but wait at most the patience time. A second call has no effect."""
+        """Send all points and end the tracker's run, waiting at most `patience_s`. A second call has no effect."""
         self._status = self._status or status
         self._closing.set()
         self._thread.join(self._patience_s)
         if self._thread.is_alive():
-            self._warn("it does not answer; the last numbers may be missing there")
+            self._warn("the tracker does not answer; the last metrics may be missing there")
 
     def _work(self) -> None:
         while not self._closing.wait(self._every_s):
@@ -144,7 +144,7 @@ MOST_KEPT = 2_000
 
 
 class TrackingContext:
-    """Context that also sends metrics to trackers, and keeps their files with each checkpoint."""
+    """Context that also sends metrics to trackers. Each checkpoint includes the metrics not yet sent."""
 
     def __init__(self, context: Context, senders: Sequence[TrackerSender]) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Log metrics to Weights & Biases, in a `project` or `entity/project`. Offline without an API key."""
+"""Log metrics to Weights & Biases, to a `project` or `entity/project`; without an API key, to local files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OFFLINE = "offline"
 class Wandb:
     """Weights & Biases tracker.
 
-    A resumed training continues the run with its key. The service ignores steps it already has.
+    A resumed training continues the run that has its key. Weights & Biases ignores steps it already has.
     """
 
     name = "wandb"

@@ -1,4 +1,4 @@
-"""Translate settings to ultralytics' train arguments. Its own arguments are passed through by name.
+"""Translate settings to ultralytics' train arguments. Options named like an argument are passed unchanged.
 
 The names are from ultralytics 8.4.190 (cfg/default.yaml). They are listed here so that settings can be
 checked where ultralytics is not installed. These arguments are not accepted: output paths and saving (anygpu

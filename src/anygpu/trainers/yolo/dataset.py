@@ -1,4 +1,4 @@
-"""Write the dataset in ultralytics' layout, and shuffle its samples by seed and epoch only."""
+"""Write the dataset in ultralytics' layout, and shuffle its samples by seed and epoch number only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def read(config: TrainingConfig, path: Path, task: str) -> data.Dataset:
 
 
 def prepare(dataset: data.Dataset, task: str, target: Path) -> Path:
-    """Write the dataset to `target`, replacing an earlier one, which may contain paths of another machine."""
+    """Write the dataset to `target` in ultralytics' layout; return what to pass to ultralytics as `data`.
+
+    An existing `target` is removed first, because it may contain paths of another machine.
+    """
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     return class_folders(dataset, target) if task == "classify" else data.to_yolo(dataset, target)
 
 
 def class_folders(dataset: data.Dataset, target: Path) -> Path:
-    """Write one folder per split and class.
+    """Write the images to <split>/<class> folders in `target`; return `target`.
 
     Every split gets a folder for every class, so that class indices are the same in all splits.
     """
@@ -46,7 +49,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 class EpochOrder:
-    """Sampler whose every pass is the next epoch. The first pass can skip samples, for a resumed epoch."""
+    """Sampler: each iteration has the order of the next epoch. The first may skip samples, to resume an epoch."""
 
     def __init__(
         self, samples: int, *, seed: int, epoch: int = 0, skip: int = 0, shuffle: bool = True

@@ -30,7 +30,7 @@ NEVER = 1 << 30
 
 
 class EngineHooks:
-    """Callbacks of the loop: `step(engine)` after each batch, `epoch(engine)` after each validation."""
+    """Callbacks of the training loop: `step(engine)` after each batch, `epoch(engine)` after each validation."""
 
     def __init__(self, step: Callable[[Any], None], epoch: Callable[[Any], None]) -> None:
         self.on_train_batch_end = step
@@ -104,7 +104,7 @@ class ResumableEngine:
         )
 
     def _close_dataloader_mosaic(self: Any) -> None:
-        """Turn mosaic off, and keep the sample order: ultralytics resets the loader here."""
+        """Turn mosaic off. Ultralytics also restarts the loader here, so set the sampler to the current epoch."""
         super()._close_dataloader_mosaic()  # type: ignore[misc]
         if self.epoch != self.start_epoch:
             self.order.next_epoch = self.epoch
@@ -138,9 +138,10 @@ class ResumableEngine:
         self.stepped, self.accumulate = False, self.wanted
 
     def preprocess_batch(self: Any, batch: Any) -> Any:
-        """Prepare a batch, and set `accumulate` so that the optimiser steps after this batch or not at all.
+        """Prepare a batch, and decide by `accumulate` whether the optimiser steps after this batch.
 
-        A resumed loop does not count the batches accumulated before the checkpoint, so they are counted here.
+        Ultralytics counts the batches since the last optimiser step only from the resume on. `pending` counts
+        them across checkpoints.
         """
         self.wanted = self.accumulate
         self.accumulate = 1 if self.pending + 1 >= self.wanted else NEVER
@@ -189,7 +190,7 @@ class ResumableEngine:
 
 
 class CountedLoader:
-    """Replaces ultralytics' progress bar, and numbers batches from the resumed position of the epoch."""
+    """Replaces ultralytics' progress bar. In a resumed epoch, batch numbers continue where the epoch stopped."""
 
     def __init__(self, engine: Any, batches: Any, total: int) -> None:
         self._batches, self._total, self._first = batches, total, engine.done_in_epoch
@@ -215,14 +216,14 @@ def run(engine: Any) -> None:
 
 
 def _restore_optimizer(optimizer: Any, saved: Any) -> None:
-    """Load the optimiser state, but keep this machine's choice of fused kernels."""
+    """Load the optimiser state. Whether fused kernels are used stays as this machine supports it."""
     for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True):
         group["fused"] = own.get("fused")
     optimizer.load_state_dict(saved)
 
 
 def _numeric_state(criterion: Any) -> dict[str, float]:
-    """Return the numeric state of a loss. YOLO26 changes its loss weights every epoch."""
+    """Return the numeric attributes of a loss, for a checkpoint: YOLO26 changes its loss weights every epoch."""
     attributes = vars(criterion) if hasattr(criterion, "updates") else {}
     return {name: value for name, value in attributes.items() if isinstance(value, (int, float))}
 
@@ -245,7 +246,7 @@ def _restore_gradients(model: Any, gradients: Mapping[str, Any]) -> None:
 
 
 def _refill(dataset: Any, buffer: list[int]) -> None:
-    """Load the images of the buffer again. Mosaic augmentation combines recently loaded images."""
+    """Load the images of `buffer` again: mosaic augmentation combines an image with recently loaded ones."""
     for index in buffer:
         dataset.load_image(index)
 

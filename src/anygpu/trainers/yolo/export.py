@@ -17,7 +17,7 @@ LICENCE = "AGPL-3.0 (https://ultralytics.com/license)"
 def save(engine: Any, path: Path, held: Any = None) -> Path:
     """Save the averaged weights in half precision, in the format of ultralytics' best.pt.
 
-    `held` is an earlier copy of the averaged weights, saved instead of the current ones.
+    `held`: an earlier copy of the averaged weights, to save instead of the current ones.
     """
     import torch
     from ultralytics import __version__
@@ -71,7 +71,7 @@ def _outputs(weights: Path, image: Any) -> list[Any]:
 
 
 def _first(answer: Any) -> Any:
-    """Return the predictions from a model's nested output. The other elements are for the loss."""
+    """Return the predictions, the first element of a model's nested output. The others are for the loss."""
     while isinstance(answer, (list, tuple)):
         answer = answer[0]
     return answer
@@ -85,7 +85,9 @@ def _checked_script(path: Path, image: Any, expected: list[Any], tolerance: floa
         got = _first(torch.jit.load(str(path))(image)).numpy()
     difference = float(numpy.abs(got - expected[0]).max()) if got.shape == expected[0].shape else float("inf")
     if not difference <= tolerance:
-        raise BadExport(f"{path.name} differs from the model by {difference:.3g}; {tolerance:.3g} is allowed")
+        raise BadExport(
+            f"{path.name}: an output differs from the trained model's by {difference:.3g}; {tolerance:.3g} is allowed"
+        )
     shape = tuple(image.shape)
     return Export(
         format="torchscript", path=path, inputs={"images": shape}, difference=difference, tolerance=tolerance

@@ -13,9 +13,9 @@ FONTS = ("Arial.ttf", "Arial.Unicode.ttf")
 
 
 def isolate(directory: Path) -> None:
-    """Configure ultralytics to use `directory` and to be silent.
+    """Configure ultralytics to keep its settings in `directory`, print only warnings and send nothing.
 
-    Call this before the first import of ultralytics. If it is already imported, its settings directory stays.
+    Call this before the first import of ultralytics: afterwards its settings directory cannot be changed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("YOLO_CONFIG_DIR", str(directory.resolve()))
@@ -65,7 +65,7 @@ class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def _give_fonts() -> None:
-    """Copy a font to the names ultralytics looks for, so that it downloads none."""
+    """Copy a font of matplotlib to the file names that ultralytics looks for, so that it downloads none."""
     import matplotlib
     from ultralytics.utils import USER_CONFIG_DIR
 

@@ -1,4 +1,4 @@
-"""Convert names of YOLO models and tasks to those of ultralytics."""
+"""Convert the names of YOLO models and tasks that users write to the names that ultralytics uses."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ class YoloModel:
 
 
 def choose_model(model: str, weights: str, task: str) -> YoloModel:
-    """Choose the model from the three settings. Raises BadConfig when they contradict each other."""
+    """Return the model that the three settings select; raise BadConfig if they contradict each other."""
     wanted = TASKS[task] if task else ""
     if Path(model).suffix in (".yaml", ".yml", ".pt") and Path(model).is_file():
         return YoloModel(Path(model).stem, wanted or _task_of_file(model), weights or model)
     name, named = normalize_name(model or DEFAULT)
     if named and wanted and named != wanted:
-        raise BadConfig(f"model: {model!r} is a model for {named!r}, but task is {wanted!r}")
+        raise BadConfig(
+            f"model: {model!r} is a model for {named!r}, but task is {wanted!r}; change one of them"
+        )
     kind = named or wanted or "detect"
     full = f"{name}{SUFFIXES[kind]}"
     _check_there_is_one(name, kind)

@@ -54,7 +54,9 @@ class Yolo(AnyTrainer):
     def check(cls, config: TrainingConfig) -> None:
         _model(config)
         if "," in config.device:
-            raise BadConfig(f"device: {config.device!r} names several devices; this trainer uses one")
+            raise BadConfig(
+                f"device: {config.device!r} names several devices, but this trainer uses one; name one"
+            )
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
@@ -64,7 +66,7 @@ class Yolo(AnyTrainer):
 
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
-            raise BadConfig("dataset_path: name a folder or archive, in YOLO, COCO or image-folder layout")
+            raise BadConfig("dataset_path: give a folder or archive in YOLO, COCO or image-folder layout")
         self.model = _model(self.config)
         source = dataset.read(self.config, self.dataset_path, self.model.task)
         self.data_hash = source.sha256
@@ -107,7 +109,7 @@ class Yolo(AnyTrainer):
         self.engine.state = torch.load(directory / "state.pt", map_location="cpu", weights_only=True)
 
     def save_weights(self, directory: Path, stem: str) -> Path:
-        """Save weights in ultralytics' format, which YOLO("best.pt") opens."""
+        """Save the averaged weights in ultralytics' format, which YOLO("best.pt") opens."""
         from anygpu.trainers.yolo import export as weights
 
         return weights.save(self.engine, directory / f"{stem}.pt")
@@ -148,9 +150,9 @@ class Yolo(AnyTrainer):
         return {"loss": sum(losses.values()), **scores, **fitness}
 
     def _home(self) -> Path:
-        """Return ultralytics' working directory, which is not part of the outputs.
+        """Return the directory for ultralytics' own files, next to the checkpoints.
 
-        The path is absolute because ultralytics puts relative paths elsewhere.
+        The path is absolute, because ultralytics resolves relative paths against a directory of its own.
         """
         return (self.context.workplace(self.output_dir) / "ultralytics").resolve()
 
@@ -161,5 +163,5 @@ def _model(config: TrainingConfig) -> names.YoloModel:
 
 def _explain_error(error: RuntimeError) -> Exception:
     if "NaN" in str(error):
-        return TrainerError(f"{error}: the training diverged; a lower learning_rate helps, or amp: false")
+        return TrainerError(f"{error}: the training diverged; set a lower learning_rate, or amp: false")
     return error

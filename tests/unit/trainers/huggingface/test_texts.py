@@ -53,8 +53,8 @@ def test_every_line_that_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadDataset) as caught:
         read(path)
     assert [str(finding.what) for finding in caught.value.findings] == [
-        "'text' is empty or not text",
-        "'label' is empty",
+        "column 'text' is empty or not text; fill it, or remove the row",
+        "column 'label' is empty; fill it, or remove the row",
     ]
 
 
@@ -64,7 +64,7 @@ def test_one_class_and_strange_classes_are_said(tmp_path: Path) -> None:
         read(tmp_path / "train.csv")
     table(tmp_path / "train.csv")
     (tmp_path / "val.csv").write_text("text,label\na,perhaps\n")
-    with pytest.raises(BadDataset, match="classes only in validation: perhaps"):
+    with pytest.raises(BadDataset, match="no training texts: perhaps"):
         read(tmp_path)
 
 

@@ -292,7 +292,7 @@ def test_a_table_comes_as_batches_of_numbers_and_classes(tmp_path: Path) -> None
 def test_a_table_without_a_value_to_learn_is_said(tmp_path: Path) -> None:
     registry.register("looks", Looks)
     (tmp_path / "t.csv").write_text("size,price\n1,2\n2,\n")
-    with pytest.raises(BadDataset, match=r"t\.csv:3: 'price' is empty"):
+    with pytest.raises(BadDataset, match=r"t\.csv:3: column 'price' is empty"):
         get_trainer("looks", dataset_path=tmp_path / "t.csv", output_dir=tmp_path / "out").train()
 
 

@@ -14,7 +14,7 @@ from anygpu.trainers.tabular.trainer import Tabular, read
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "target: name the column to predict"),
+        ({}, "target: is missing; set it to the name of the column"),
         ({"target": "x", "model": "random-forrest"}, "did you mean 'random-forest'?"),
         ({"target": "x", "model": "ridge", "max_depth": 3}, "max_depth: model 'ridge' has no such setting"),
         (
@@ -59,13 +59,13 @@ TEN = [f"{number},{'ab'[number % 2]},{number % 2}" for number in range(10)]
             "drop: there is no column 'bb'; did you mean 'b'?",
         ),
         (["a,b,y", *TEN], {"target": "y", "features": "y"}, "no feature column is left to predict 'y'"),
-        (["a,b,y", *TEN[:5]], {"target": "y"}, "5 rows have a target; at least 10 are needed"),
+        (["a,b,y", *TEN[:5]], {"target": "y"}, "5 rows have a target value; at least 10 are needed"),
         (["a,b,y", *TEN], {"target": "b", "task": "regression"}, "'a', which is not a number"),
-        (["a,y", *["1,x"] * 10], {"target": "y"}, "target 'y' has one class only: 'x'"),
+        (["a,y", *["1,x"] * 10], {"target": "y"}, "target 'y' has only one value, 'x'"),
         (
             ["name,y", *(f"penguin {n},{n % 2}" for n in range(200))],
             {"target": "y"},
-            "column 'name' has 200 different texts, too many for categories: drop it",
+            "column 'name' has 200 different texts, too many for a category: drop it",
         ),
     ],
 )
