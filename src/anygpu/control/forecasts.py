@@ -176,7 +176,7 @@ def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
 def _report_stride(steps: Sequence[int]) -> int:
     """Return the usual number of steps between reports.
 
-    The number is increased if the window would otherwise hold more than `MAX_STEPS`.
+    The number is larger if reports at the usual distance would give more than about `MAX_STEPS` times.
     """
     usual = round(median(later - one for one, later in pairwise(steps)))
     return max(1, usual, (steps[-1] - steps[0]) // MAX_STEPS)

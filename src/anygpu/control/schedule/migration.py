@@ -270,7 +270,7 @@ def _promising(
 def _preference_gain(view: JobView, live: AttemptView, offer: Offer) -> int:
     """Return how many positions earlier the offer's backend is in the job's list of preferred backends.
 
-    Negative if it is later than the current backend.
+    Negative if the list has the offer's backend after the current backend of the job.
     """
     order = [*view.spec.placement.fallbacks]
     rank = {name: at for at, name in enumerate(order)}

@@ -61,7 +61,7 @@ def complete(document: Document, routes: Iterable[BaseRoute]) -> Document:
 
 
 def _schemas(routes: list[ModelRoute]) -> tuple[dict[Any, Document], Document]:
-    """Return a schema reference for each (model, mode), and the definitions that the references point to."""
+    """Return a schema reference for each pair of model and mode (request or response), and the schemas themselves."""
     responses: dict[type[ApiModel], None] = {ProblemDetails: None}
     requests: dict[type[ApiModel], None] = {PlanRequest: None}
     for route in routes:
