@@ -1,4 +1,7 @@
-"""The interface of a backend: four methods, plus optional capabilities that are found by isinstance."""
+"""The interface of a backend: four methods that every backend has, and optional ones.
+
+Each optional ability is a protocol of its own; callers use `isinstance` to find out whether a backend has it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ class MachineState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledInterval:
-    """The time a machine was billed for, by its provider's clock."""
+    """The interval for which a machine was billed, by its provider's clock."""
 
     started_at_ms: int
     ended_at_ms: int | None = None
@@ -45,7 +48,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
-    """Everything a backend needs to start an attempt. Launching the same name twice starts one attempt."""
+    """Everything a backend needs to start an attempt.
+
+    Launching twice with the same name starts only one attempt.
+    """
 
     name: str
     job_id: str
@@ -58,7 +64,10 @@ class LaunchRequest:
 
 
 class Backend(Protocol):
-    """An adapter to a system that can run attempts. Every method must accept a handle with only the name set."""
+    """An adapter to a system that can run attempts.
+
+    Every method must accept a handle in which only the name is set.
+    """
 
     name: str
     probe_every_s: float  # interval between probes of a healthy attempt; 0: probing is free
@@ -66,9 +75,9 @@ class Backend(Protocol):
     async def offers(self, need: Resources) -> Sequence[Offer]: ...
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
-        """Start an attempt. Launching the same name again starts nothing new.
+        """Start an attempt. Does nothing if an attempt of this name was started before.
 
-        After an error other than LaunchError, the attempt may have been started or not.
+        After a LaunchError nothing was started. After any other error, the attempt may run.
         """
         ...
 
@@ -133,14 +142,17 @@ class SupportsLeftovers(Protocol):
 
 @runtime_checkable
 class SupportsMetering(Protocol):
-    """A backend that can read the cost of an attempt from the provider; None while it is not known yet."""
+    """A backend that can read the cost of an attempt from the provider.
+
+    The cost is None while the provider does not know it yet.
+    """
 
     async def metered_microusd(self, handle: Handle) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLogin:
-    """SSH access to an attempt's machine, for a person."""
+    """The address, user and keys with which a person logs in to an attempt's machine over SSH."""
 
     host: str
     port: int

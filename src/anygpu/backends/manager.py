@@ -1,4 +1,4 @@
-"""Open and close the configured backends: built-in, from the settings file, and from profiles of organisations."""
+"""Open and close the backends: the built-in one, those in the settings file, and those in profiles."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +61,8 @@ class BackendEntry:
 class UnavailableBackend:
     """Placeholder for a backend that is not open. Every method raises an error with the reason.
 
-    The error is not a LaunchError, because a machine that was launched earlier may still run.
+    The error is not a LaunchError, which would mean that no machine runs: a machine that was launched earlier
+    may run.
     """
 
     probe_every_s = 0.0
@@ -87,9 +88,9 @@ class UnavailableBackend:
 
 
 class BackendManager(Mapping[str, Backend]):
-    """The open backends by name. Follows changes of profiles, by this server or another.
+    """A mapping of all configured backends by name. It changes when profiles change, here or on another server.
 
-    Backends open in background tasks. Until a backend is open, or if opening fails, the mapping contains an
+    Backends open in background tasks. Until a backend is open, or if it cannot be opened, its value is an
     `UnavailableBackend`.
     """
 
@@ -136,7 +137,10 @@ class BackendManager(Mapping[str, Backend]):
         return [each for name, each in sorted(self._entries.items()) if self.visible(name, organisation)]
 
     async def follow(self, every_s: float) -> None:
-        """Refresh every `every_s` seconds until cancelled. Errors are reported and retried."""
+        """Call `refresh` every `every_s` seconds until cancelled, to find profiles that another server changed.
+
+        Errors are reported, and the next call tries again.
+        """
         while True:
             await asyncio.sleep(every_s)
             try:
@@ -145,7 +149,10 @@ class BackendManager(Mapping[str, Backend]):
                 self._report("backend profiles could not be read; will retry", error)
 
     async def refresh(self) -> None:
-        """Read the profiles. Start to open new and changed backends and those that failed; close removed ones."""
+        """Read the profiles again, and apply the changes.
+
+        New and changed backends, and those that could not be opened, start to open. Removed ones are closed.
+        """
         async with self._refresh_lock:
             self._apply_profiles({profile.name: profile for profile in await self._profiles.all()})
 

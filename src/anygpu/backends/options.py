@@ -1,4 +1,7 @@
-"""Parse the options and credentials of a backend. Errors list every problem and never repeat a credential."""
+"""Parse the options and credentials of a backend.
+
+An error lists all problems at once, and never contains the value of a credential.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +21,10 @@ _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedOptions:
-    """Validated options, and the form in which they are stored: credentials separate, defaults left out."""
+    """Validated options, and the form in which they are stored.
+
+    `stored` has the options that were given, without the credentials.
+    """
 
     options: BaseModel
     stored: Json
@@ -33,7 +39,10 @@ def parse_options(
     source: str = "body",
     place: str = "options",
 ) -> ParsedOptions:
-    """Validate options and credentials. Strings are converted to the type of the field, for the command line."""
+    """Validate options and credentials against the options class `model` of a backend kind.
+
+    Strings are converted to the type of the option, because the command line gives only strings.
+    """
     wrong = [
         *_option_problems(model, options, place, source),
         *_credential_problems(model, credentials, source),
@@ -94,7 +103,7 @@ def _credential_problems(model: type[BaseModel], given: Mapping[str, Any], sourc
             near = did_you_mean(name, secret) or f"there are: {', '.join(secret) or 'none'}"
             yield Problem(f"credentials.{name}", None, "is not a credential of this kind", near, source)
         elif not isinstance(value, str) or not value:
-            yield Problem(f"credentials.{name}", None, "a text is needed", "", source)
+            yield Problem(f"credentials.{name}", None, "must be a text that is not empty", "", source)
 
 
 def _from_text(info: FieldInfo, value: Any) -> Any:

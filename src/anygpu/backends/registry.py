@@ -1,9 +1,11 @@
-"""Find the kinds of backends by name. Each module is imported when its kind is first used.
+"""Find the kinds of backends by name. The module of a kind is imported when it is first used.
 
-- `anygpu.backends.clouds.<kind>` (a trailing underscore is dropped): a VM provider, with `Options` and
-  `connect(options) -> Provider`, which `VmBackend` turns into a backend.
-- `ssh`: machines of the user, with `Options` and `open_backend`.
-- the entry points of group `anygpu.backends`: modules of other packages that have either.
+Kinds come from three places:
+
+- `anygpu.backends.clouds.<kind>` (a trailing underscore is dropped): a VM provider. The module has `Options`
+  and `connect(options) -> Provider`, which `VmBackend` turns into a backend.
+- `ssh`: the user's own machines. The module has `Options` and `open_backend`.
+- entry points of the group `anygpu.backends`: modules of other packages, of either form.
 
     async def open_backend(name: str, options: Options, context: BackendContext) -> Backend: ...
     def ambient(options: Options) -> bool: ...  # optional: whether it uses the server's own credentials
@@ -29,7 +31,7 @@ _BUILT_IN = {"ssh": "anygpu.backends.ssh.backend"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendContext:
-    """What the server gives to every backend: secret, addresses, callbacks."""
+    """What the server gives to every backend: a secret for deriving keys, its addresses, and callbacks."""
 
     secret: bytes  # the SSH keys of attempts are derived from it
     agent_target: tuple[str, int]  # host and port of the agent listener, as this process reaches it
@@ -39,10 +41,10 @@ class BackendContext:
 
 
 class OpenBackend(Protocol):
-    """A function that opens a backend.
+    """The type of a function that opens a backend.
 
-    A problem that may go away, such as wrong credentials, is not raised here. The backend's methods report it
-    instead.
+    It does not raise for a problem that the user can solve later, such as wrong credentials. The methods of
+    the backend raise for it.
     """
 
     async def __call__(self, name: str, options: Any, context: BackendContext) -> Backend: ...
@@ -60,7 +62,10 @@ class BackendFactory:
 
 
 def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendFactory:
-    """Return the kind of backend with this name. Raise InvalidSpec if unknown, KindUnusable if its import fails."""
+    """Return the kind of backend with this name.
+
+    Raise InvalidSpec if there is no such kind, and KindUnusable if its module cannot be imported.
+    """
     load = _module_loaders().get(name)
     kind = _load_kind(name, load) if load is not None else None
     if kind is None:
@@ -82,7 +87,10 @@ def usable_kinds() -> Iterator[BackendFactory]:
 
 
 def _module_loaders() -> dict[str, Callable[[], Any]]:
-    """Return a function for each kind that imports its module. Built-in kinds take precedence over plug-ins."""
+    """Return {kind: function that imports its module} for all kinds.
+
+    If a built-in kind and a plug-in have the same name, the built-in kind is used.
+    """
     from importlib.metadata import entry_points  # not needed by a server without profiles
     from pkgutil import iter_modules
 

@@ -297,7 +297,7 @@ async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[.
         ),
         ("kind = 'broken'", "needs the package no_such_module"),
         ("kind = 'plugged'\ncpus = 0", "settings backends.lab.cpus: input should be greater"),
-        ("kind = 'plugged'\napi_key = 5", "settings credentials.api_key: a text is needed"),
+        ("kind = 'plugged'\napi_key = 5", "settings credentials.api_key: must be a text that is not empty"),
     ],
 )
 async def test_a_wrong_table_of_the_settings_file_is_named(

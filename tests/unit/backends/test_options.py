@@ -72,8 +72,8 @@ def test_a_wrong_option_names_the_nearest_valid_one() -> None:
             "credentials.api_kee: is not a credential of this kind; did you mean",
         ),
         ({"size": "x"}, {"size": "k"}, "credentials.size: is not a credential"),
-        ({"size": "x"}, {"api_key": ""}, "credentials.api_key: a text is needed"),
-        ({"size": "x"}, {"api_key": 5}, "credentials.api_key: a text is needed"),
+        ({"size": "x"}, {"api_key": ""}, "credentials.api_key: must be a text that is not empty"),
+        ({"size": "x"}, {"api_key": 5}, "credentials.api_key: must be a text that is not empty"),
     ],
 )
 def test_a_wrong_value_is_named_at_its_place(

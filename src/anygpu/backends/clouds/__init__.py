@@ -3,6 +3,6 @@
     class Options(VmOptions): ...
     async def connect(options: Options) -> Provider: ...
 
-No other file names a provider: `anygpu backend add --kind <file name>` finds it here. Providers in other packages use
-the entry point group `anygpu.backends`.
+No other code lists the providers: `anygpu backend add --kind <file name>` finds a provider by its file name.
+Providers in other Python packages use the entry point group `anygpu.backends`.
 """

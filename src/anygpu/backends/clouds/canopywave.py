@@ -1,11 +1,14 @@
-"""CanopyWave (canopywave.com/docs/account/quick-start).
+"""The VM provider CanopyWave (canopywave.com/docs/account/quick-start).
 
-A launch needs a password. It is random and not stored, because only the attempt's key logs in. There are no tags and no
-client token, so the unique `name` is the tag. A machine has no public address until one is allocated and associated.
-Listing does that (`_assign_address`), because it is repeated anyway. An address that is already associated with the
-machine, or was allocated for it before, is used first, so that one name never gets two. A machine of another server
-gets its address from that server, so this process waits for `TAKE_OVER_S` before it helps. An address is released
-before its machine is destroyed, because afterwards the list does not tell whose address it was.
+A launch needs a password. It is random and not stored, because the server logs in with the attempt's SSH key.
+CanopyWave has no tags and no client token, so machines are recognised by their unique `name`.
+
+A machine has no public address until one is allocated and associated with it. `machines` does that whenever
+it lists the machines, because listings are repeated anyway. An address that is already associated with the
+machine, or was allocated for it before, is used first, so that a machine never gets two. A machine that
+another server created gets its address from that server; only if it has none after `TAKE_OVER_S` does this
+process assign one. An address is released before its machine is destroyed, because afterwards the list of
+addresses does not show to which machine it belonged.
 """
 
 import asyncio
@@ -68,7 +71,7 @@ class CanopyWaveOptions(VmOptions):
     api_key: SecretStr | None = Field(
         None, description="API key; default: the environment variable CANOPYWAVE_API_KEY"
     )
-    project: str = Field("", description="project to rent in; empty: the only project of the key")
+    project: str = Field("", description="project to rent in; empty: the only project of the API key")
     image: str = Field("", description="image of the machines; empty: Ubuntu 22.04")
     own_project: bool = Field(
         False,
@@ -190,7 +193,10 @@ class CanopyWaveProvider:
         await self._http.close()
 
     async def project(self) -> str:
-        """Return the configured project, or else the only project of the API key. Raise if there are several."""
+        """Return the configured project, or else the only project of the API key.
+
+        Raise `LaunchRefused` if no project is configured and the key does not have exactly one.
+        """
         if not self._project:
             projects = await self._list("/projects")
             if len(projects) != 1:
@@ -206,7 +212,10 @@ class CanopyWaveProvider:
         return [self._machine(one) for one in listed if (one.get("name") or "").startswith(NAME_PREFIX)]
 
     def _without_address(self, machines: Sequence[CloudMachine]) -> Iterable[CloudMachine]:
-        """Return the running machines that need an address now: at most one per name, as duplicates are destroyed."""
+        """Return the running machines to which this process must now assign a public address.
+
+        At most one machine per name is returned, because duplicates are destroyed.
+        """
         alive = [m for m in machines if m.power is PowerState.RUNNING and m.id not in self._ending]
         first = {
             m.name: m for m in sorted(alive, key=lambda m: (not m.address, m.started_at_ms or 0, m.id))[::-1]
@@ -217,9 +226,9 @@ class CanopyWaveProvider:
         ]
 
     async def _with_address(self, machine: CloudMachine) -> CloudMachine:
-        """Return the machine with a public address, or, if assigning one fails, with the reason in `detail`.
+        """Assign a public address to the machine, and return the machine with it.
 
-        The next listing tries again.
+        If that fails, return the machine with the reason in `detail`; the next listing tries again.
         """
         try:
             return replace(machine, address=await self._assign_address(machine))
@@ -242,9 +251,10 @@ class CanopyWaveProvider:
         return str(address["ip"])
 
     def _find_unclaimed(self, name: str, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the address that an allocation without an answer created for `name`, or None.
+        """Return an address that was allocated for machine `name`, or None.
 
-        With the option `own_project`, any address without a machine will do.
+        Used when the answer to the allocation was lost. With the option `own_project`, any address without a
+        machine is returned.
         """
         taken = {address["id"] for address in self._allocated.values()}
         before, own = self._addresses_before.get(name), self._options.own_project
@@ -269,7 +279,11 @@ class CanopyWaveProvider:
         self._allocated.pop(machine.name, None)
 
     async def _release(self, address_id: str, where: dict[str, str]) -> None:
-        """Release an address: in one step if possible, because a disassociated address no longer shows its machine."""
+        """Release an address, in one request if the API allows it.
+
+        An address that was disassociated first, but not released, no longer shows to which machine it
+        belonged.
+        """
         try:
             await self._http.delete(f"/api/v1/ips/{address_id}", **where)
         except FAILURES:
@@ -316,7 +330,10 @@ class CanopyWaveProvider:
 
 
 def public_address(one: dict[str, Any]) -> str:
-    """Return the public address of a listed machine, or "". Lists use `publicIp`; older answers use other fields."""
+    """Return the public address of a machine from CanopyWave's list; "" if it has none.
+
+    Lists use the field `publicIp`; older answers of the API use other fields.
+    """
     direct = next((one[field] for field in ADDRESS_FIELDS if one.get(field)), "")
     if direct:
         return str(direct)

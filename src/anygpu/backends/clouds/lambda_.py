@@ -1,8 +1,10 @@
-"""Lambda on-demand cloud (docs-api.lambda.ai/api/cloud, docs.lambda.ai/public-cloud/billing).
+"""The VM provider Lambda, on demand (docs-api.lambda.ai/api/cloud, docs.lambda.ai/public-cloud/billing).
 
-There is no client token and no spot; names are labels. A launch needs the name of one existing SSH key, so an attempt's
-key is added under the attempt's name and deleted with it. Lambda allows a launch about every 12 seconds, so launches
-queue here. Only `terminate` ends the billing, a halt does not. Billing is per minute.
+The API has no client token and no spot machines, and several machines may have the same name. A launch needs
+the name of one SSH key that exists in the account, so the attempt's key is added under the attempt's name and
+deleted with the machine. Lambda allows one launch about every 12 seconds, so launches wait for each other in
+this process. Only `terminate` ends the billing; a machine that shuts itself down is still billed. Billing is
+per minute.
 """
 
 import asyncio
@@ -44,7 +46,9 @@ class LambdaOptions(VmOptions):
     """Options of a Lambda backend."""
 
     api_key: SecretStr | None = Field(None, description="API key; default: the variable LAMBDA_API_KEY")
-    launch_every_s: float = Field(12, ge=0, description="seconds between two launches: Lambda's limit")
+    launch_every_s: float = Field(
+        12, ge=0, description="seconds between two launches; Lambda refuses faster ones"
+    )
 
 
 class LambdaProvider:

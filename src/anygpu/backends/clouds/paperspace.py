@@ -1,9 +1,10 @@
-"""Paperspace machines (docs.digitalocean.com/reference/paperspace/api-reference).
+"""The VM provider Paperspace (docs.digitalocean.com/reference/paperspace/api-reference).
 
-There is no API for SSH keys, so the startup script installs the attempt's key. The script has the attempt's name and is
-deleted with the machine. Auto-shutdown of a Linux machine is a fixed time, from one hour to one week
-(docs.digitalocean.com/products/paperspace/machines/how-to/manage-auto-shutdown): the provider's maximum lifetime. The
-disk of a machine that is off is billed until it is deleted. Billing is per hour. The API has no prices: see `TYPES`.
+There is no API for SSH keys, so the startup script installs the attempt's key. The script has the attempt's
+name and is deleted with the machine. The auto-shutdown of a Linux machine is a fixed time after its start,
+from one hour to one week (docs.digitalocean.com/products/paperspace/machines/how-to/manage-auto-shutdown). It
+limits the lifetime of a machine if the server stops. The disk of a machine that is off is billed until the
+machine is deleted. Billing is per hour. The API has no prices, so they are in `TYPES`.
 """
 
 import math
@@ -87,9 +88,13 @@ class PaperspaceOptions(VmOptions):
     """Options of a Paperspace backend."""
 
     api_key: SecretStr | None = Field(None, description="API key; default: the variable PAPERSPACE_API_KEY")
-    template: str = Field("", description="id of the template; empty: an Ubuntu template that fits the type")
+    template: str = Field(
+        "", description="id of the OS template; empty: an Ubuntu template for the machine type"
+    )
     network: str = Field("", description="id of a private network; empty: the team's default")
-    disk_gib: int = Field(100, ge=50, description="disk of a machine; billed until the machine is deleted")
+    disk_gib: int = Field(
+        100, ge=50, description="size of a machine's disk; billed until the machine is deleted"
+    )
 
 
 class PaperspaceProvider:
@@ -121,7 +126,8 @@ class PaperspaceProvider:
     ) -> dict[str, Any]:
         """Return the launch request that `create` sends.
 
-        `template` and `script` are ids. The defaults are placeholders for showing a request without known ids.
+        `template` and `script` are ids at Paperspace. Without them, the request is for display only and
+        contains placeholders.
         """
         request = {
             "name": order.name,
@@ -233,7 +239,7 @@ class PaperspaceProvider:
 
 
 def shutdown_hours(max_life_s: float | None) -> int:
-    """Return the auto-shutdown time in hours, rounded up: at least one hour, at most a week."""
+    """Return the auto-shutdown time in hours for a lifetime in seconds: rounded up, from one hour to a week."""
     return min(max(math.ceil((max_life_s or WEEK_H * HOUR_S) / HOUR_S), 1), WEEK_H)
 
 

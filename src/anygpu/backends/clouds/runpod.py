@@ -1,10 +1,11 @@
-"""RunPod pods, by REST v2 (docs.runpod.io/api-reference-v2).
+"""The provider RunPod, through its REST API v2 (docs.runpod.io/api-reference-v2).
 
-v1 is retired in late 2026 (see that reference's page `migrate-from-v1`). A pod is a container with an SSH server on a
-mapped port. RunPod's images start the server if the variable `PUBLIC_KEY` is set; the port `22/tcp` must be requested.
-v2 has no interruptible pods and no idempotency key; `name` is a label. A pod has no user data and does not end by
-itself, so the startup script is not used, and consent is needed. Billing is per second, and the API reports the metered
-cost. Only GraphQL reports the balance.
+RunPod retires v1 in late 2026 (see the page `migrate-from-v1` of that reference). A pod is a container with
+an SSH server on a mapped port. RunPod's images start the SSH server if the variable `PUBLIC_KEY` is set; the
+port `22/tcp` must be requested. v2 has no interruptible pods and no idempotency key, and several pods may
+have the same name. A pod has no user data, so the startup script cannot end it; the option `unattended` must
+allow such machines. Billing is per second, and the API reports the metered cost. The balance is available
+only through RunPod's GraphQL API.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,14 +42,14 @@ POWER = {
 
 
 class RunPodOptions(VmOptions):
-    """Options of a RunPod backend. Regions are its data centers: 'US-TX-3'."""
+    """Options of a RunPod backend. Its regions are RunPod's data centers, such as 'US-TX-3'."""
 
     api_key: SecretStr | None = Field(None, description="API key; default: the variable RUNPOD_API_KEY")
-    image: str = Field(IMAGE, description="image of the pods; it must start an SSH server with PUBLIC_KEY")
+    image: str = Field(IMAGE, description="container image; must start an SSH server that accepts PUBLIC_KEY")
     cloud: str = Field(
         "SECURE", pattern="SECURE|COMMUNITY", description="type of data centers: SECURE or COMMUNITY"
     )
-    disk_gib: int = Field(50, ge=1, description="disk of a pod; deleted with the pod")
+    disk_gib: int = Field(50, ge=1, description="size of a pod's disk, which is deleted with the pod")
 
 
 class RunPodProvider:
@@ -112,7 +113,7 @@ class RunPodProvider:
         return ()
 
     async def remove(self, leftover: Leftover) -> None:
-        """Do nothing: a pod leaves no resources."""
+        """Do nothing: a deleted pod leaves no resources behind."""
 
     async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()

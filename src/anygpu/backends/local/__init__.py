@@ -1,4 +1,7 @@
-"""Run attempts on this machine: agents are detached subprocesses; GPU and CPU slots are lock files."""
+"""Run attempts on this machine. The agents are detached subprocesses.
+
+GPUs and CPUs are reserved for attempts with lock files.
+"""
 
 from anygpu.backends.local.backend import LocalBackend
 

@@ -1,4 +1,4 @@
-"""Agent processes on this machine: start an agent before it is needed, and notice when an agent exits."""
+"""Agent processes on this machine: start an agent before a job needs it, and notice when an agent exits."""
 
 import asyncio
 import contextlib
@@ -27,9 +27,10 @@ class PrewarmedAgent:
         return self.process.poll() is None
 
     def assign(self, name: str, directory: Path, env: Mapping[str, str], fds: Sequence[int]) -> bool:
-        """Give the agent its attempt. Return False if the agent has died.
+        """Give the prewarmed agent its attempt. Return False if the agent has died.
 
-        The first descriptor of `fds` becomes the agent's output; the others are the locks of its slots.
+        The first descriptor of `fds` becomes the agent's output; the others are the locks on its GPUs and
+        CPUs.
         """
         order = {"name": name, "directory": str(directory), "env": dict(env)}
         with self._ours:
@@ -78,10 +79,10 @@ def placeholder_env() -> dict[str, str]:
 
 
 class ExitWatcher:
-    """Calls `on_exit` as soon as an agent exits. Uses pidfds, which only Linux has.
+    """Calls `on_exit` with the name of an attempt as soon as its agent exits.
 
-    Also works for agents that an earlier server started. On other systems the periodic probe notices the
-    exit.
+    Uses pidfds, which only Linux has, and also watches agents that an earlier server process started. On
+    other systems the periodic probe notices that an agent has exited.
     """
 
     def __init__(self, on_exit: Callable[[str], None]) -> None:

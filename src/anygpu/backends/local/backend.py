@@ -1,4 +1,7 @@
-"""Run attempts as detached agents on this machine. Agents survive the server and are found by their directories."""
+"""Run attempts as detached agents on this machine.
+
+The agents keep running when the server stops. A new server process finds them by their directories.
+"""
 
 import asyncio
 import contextlib
@@ -51,8 +54,8 @@ class LocalBackend:
     ) -> None:
         """Create the backend.
 
-        `single_server`: no other server shares the journal, so an attempt that is not found on this machine
-        does not exist.
+        `single_server`: no other server uses the same journal, so an attempt that is not found on this
+        machine does not exist. `on_exit` is called with the name of an attempt whose agent has exited.
         """
         self._attempts = attempts
         self._single_server = single_server
@@ -105,7 +108,7 @@ class LocalBackend:
         self._reap(handle.name)
         directory = self._own_directory(handle)
         if not self._single_server and not directory.exists():
-            return Observation(state=MachineState.ABSENT, detail="never launched by this server")
+            return Observation(state=MachineState.ABSENT, detail="this server has not launched the attempt")
         if self._is_agent_alive(directory):
             self._exit_watcher.watch(handle.name, directory)
             return Observation(state=MachineState.RUNNING, detail="the agent runs")
@@ -113,8 +116,10 @@ class LocalBackend:
             return Observation(state=MachineState.PENDING, detail="the agent starts")
         left = (await asyncio.to_thread(processes.processes_by_attempt)).get(handle.name, [])
         if left:
-            return Observation(state=MachineState.EXITED, detail=f"the agent died; processes {left} are left")
-        return Observation(state=MachineState.GONE, detail="no process is left")
+            return Observation(
+                state=MachineState.EXITED, detail=f"the agent died; processes {left} still run"
+            )
+        return Observation(state=MachineState.GONE, detail="no process of the attempt runs")
 
     async def terminate(self, handle: Handle) -> None:
         self._own_directory(handle)
@@ -123,7 +128,10 @@ class LocalBackend:
         gone = await asyncio.to_thread(processes.kill_attempt, handle.name)
         self._reap(handle.name)
         if not gone:
-            raise BackendUnavailable(f"processes of {handle.name} do not die; they may wait for a device")
+            raise BackendUnavailable(
+                f"processes of {handle.name} still run after SIGKILL; they may be waiting for a device. "
+                "If they stay, restart the machine."
+            )
 
     async def inventory(self) -> Sequence[Handle]:
         alive = await asyncio.to_thread(processes.processes_by_attempt)
@@ -132,15 +140,15 @@ class LocalBackend:
         return [Handle(name=name) for name in sorted(mine)]
 
     async def deliver(self, handle: Handle) -> None:
-        """Send the reports that a dead agent left behind."""
+        """Start a process that sends the reports that a dead agent left in its spool."""
         directory = self._directory(handle.name)
         if (directory / "work.json").exists():
             self._deliveries.append(self._start_process(["--deliver", str(directory)], directory, {}, ()))
 
     def prewarm(self) -> None:
-        """Start an agent for the next job.
+        """Start an agent process in advance, for the next job.
 
-        Linux only, because elsewhere a prewarmed agent cannot be found by name.
+        Linux only: on other systems such a process cannot be found by the name of its attempt.
         """
         if sys.platform == "linux":
             self._prewarmed.prepare()
@@ -160,11 +168,16 @@ class LocalBackend:
         return {"directory": str(directory), "host": os.uname().nodename}
 
     def _own_directory(self, handle: Handle) -> Path:
-        """Return the attempt's directory. Raise if another server that shares the journal launched the attempt."""
+        """Return the attempt's directory on this machine.
+
+        Raise `BackendUnavailable` if another server that shares the journal launched the attempt.
+        """
         directory = self._directory(handle.name)
         if handle.native and handle.native != self._native_handle(directory):
             host = handle.native.get("host", "another machine")
-            raise BackendUnavailable(f"{handle.name} was launched by another server, on {host}")
+            raise BackendUnavailable(
+                f"{handle.name} was launched by another server, on {host}; only that server can manage it"
+            )
         return directory
 
     def _directory(self, name: str) -> Path:
@@ -265,10 +278,7 @@ class LocalBackend:
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
     def _free_slots(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[int, str]:
-        """Return how many attempts with this `need` could start now, and a reason.
-
-        The reason says why none can start; it is "" if at least one can.
-        """
+        """Return how many attempts with these resources could start now, and why none can ("" if one can)."""
         pool, count = self._slot_pool(need, gpus)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"

@@ -1,1 +1,1 @@
-"""Reach machines over SSH: connections, agent links, and a backend for the user's own hosts."""
+"""Run agents over SSH: connections, links to agents, and a backend for the user's own hosts."""

@@ -1,6 +1,6 @@
-"""Your own machines, over SSH. Needs no root and no Docker.
+"""A backend for the user's own machines, over SSH. Needs no root and no Docker on them.
 
-GPUs are shared by lock files on the host, also with other users of anygpu.
+Lock files on a host reserve its GPUs, so that several users of anygpu can share the host.
 """
 
 import asyncio
@@ -44,7 +44,10 @@ async def open_backend(name: str, options: SshOptions, context: BackendContext) 
 
 
 class SshBackend:
-    """Runs attempts on a few permanent hosts. If a handle names no host, every host is asked for the attempt."""
+    """Runs attempts on a fixed set of hosts.
+
+    If a handle does not name the host of its attempt, all hosts are asked.
+    """
 
     probe_every_s = 0.0
 
@@ -72,11 +75,17 @@ class SshBackend:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Report the attempts that still run after a restart of the server, so that they are probed at once."""
+        """Report the attempts that run on the hosts to `on_change`, so that they are probed immediately.
+
+        Called after a restart of the server.
+        """
         self._start_task(self._report_running())
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """Return one offer per host. The offer of a host that does not answer has no free slots and says why."""
+        """Return one offer per host.
+
+        The offer of a host that does not answer has no free GPUs or CPUs, and contains the reason.
+        """
         hosts = list(self._hosts.values())
         statuses = await asyncio.gather(*(host.recent_status() for host in hosts))
         return [
@@ -85,7 +94,10 @@ class SshBackend:
         ]
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
-        """Start the agent, and return once it runs: from then on, the host finds the attempt by its name."""
+        """Start the agent on the host of the offer, and return once the agent runs.
+
+        From then on, the host can find the attempt by its name.
+        """
         host = self._hosts.get(offer.name)
         if host is None:
             raise LaunchRefused(f"{self.name} has no host {offer.name!r}", hint="Plan the job again.")
@@ -127,7 +139,7 @@ class SshBackend:
         ]
 
     async def deliver(self, handle: Handle) -> None:
-        """Send the reports that a dead agent left on its host. Runs in the background."""
+        """Start to send the reports that a dead agent left on its host, in the background."""
         for host in self._hosts_of(handle):
             link = self._make_link(host, reattach_request(handle.name), lambda: None, deliver=True)
             self._start_task(_run_delivery(link))
@@ -190,13 +202,13 @@ class SshBackend:
         )
 
     def _hosts_of(self, handle: Handle) -> Sequence[SshHost]:
-        """Return the host of an attempt, or all hosts if the handle names none."""
+        """Return the host of an attempt, or all hosts if the handle does not name one."""
         chosen = handle.native.get("box")
         if chosen is None:
             return list(self._hosts.values())
         if chosen not in self._hosts:
             raise BackendUnavailable(
-                f"{handle.name} runs on {chosen}, which is no longer a host of {self.name}"
+                f"{handle.name} runs on {chosen}, which is no longer a host of {self.name}. Add the host again."
             )
         return [self._hosts[chosen]]
 
@@ -217,12 +229,12 @@ class SshBackend:
         if silent:
             raise silent[0]
         await self._drop_link(handle.name)
-        return Observation(state=MachineState.GONE, detail="no process is left on the host")
+        return Observation(state=MachineState.GONE, detail="no process of the attempt runs on the host")
 
     def _observe_running(self, name: str, host: SshHost, link: SshLink | None) -> Observation:
         if link is not None and link.state is LinkState.EXITED:
             return Observation(
-                state=MachineState.EXITED, detail=f"{link.detail}; some of its processes are left"
+                state=MachineState.EXITED, detail=f"{link.detail}; some processes of the job still run"
             )
         if link is None:
             self._start_link(host, reattach_request(name))
@@ -237,7 +249,10 @@ class SshBackend:
         return link
 
     def _link_changed(self, name: str) -> None:
-        """Record and report that the link changed. Host statuses from before the change are no longer used for it."""
+        """Handle a change of the link to an attempt's agent: note the time, and call `on_change`.
+
+        Statuses of the host that were requested before this time are no longer used for the attempt.
+        """
         self._changed_at[name] = time.monotonic()
         self._on_change(name)
 
@@ -296,10 +311,16 @@ async def _run_delivery(link: SshLink) -> None:
 
 
 def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
-    """Raise unless a host confirms the end of the attempt, or every host answers that it does not know it."""
+    """Raise unless the attempt has certainly ended.
+
+    That is so if a host confirms the end, or if every host answers that it does not know the attempt.
+    """
     owners = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
     if any(not answer["gone"] for answer in owners):
-        raise BackendUnavailable(f"processes of {name} do not die; they may wait for a device")
+        raise BackendUnavailable(
+            f"processes of {name} still run after SIGKILL; they may be waiting for a device. "
+            "If they stay, restart the machine."
+        )
     silent = [answer for answer in answers if isinstance(answer, BaseException)]
     if silent and not owners:
         raise silent[0]

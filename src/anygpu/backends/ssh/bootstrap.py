@@ -1,7 +1,7 @@
-"""Run a request on a machine with one SSH command: find a Python, upload the agent if it is missing, run the request.
+"""Run a request on a machine with one SSH command, which installs the agent first if necessary.
 
-All data passes through that command's standard input and output. So a request takes few round trips, needs no
-SFTP server, and errors are those that the machine printed.
+The command finds a Python on the machine. All data passes through its standard input and output, so a request
+takes few round trips and needs no SFTP server, and the errors are those that the machine printed.
 """
 
 import asyncio
@@ -43,7 +43,10 @@ _build_lock = threading.Lock()
 
 
 async def agent_archive() -> AgentArchive:
-    """Return the agent archive. It is built once, in a thread, even if many links start at the same time."""
+    """Return the archive of the agent, anygpu-agent.pyz.
+
+    It is built once, in a thread, even if several callers need it at the same time.
+    """
     return build_archive() if build_archive.cache_info().currsize else await asyncio.to_thread(_build_once)
 
 
@@ -97,7 +100,10 @@ class BootstrapSession:
     async def open(
         cls, connection: "asyncssh.SSHClientConnection", *, machine: str, python: str = ""
     ) -> "BootstrapSession":
-        """Start the command. The request can be sent later; meanwhile Python starts on the machine."""
+        """Start the command on the machine, and return the session.
+
+        Python starts on the machine while the caller prepares the request.
+        """
         import asyncssh
 
         archive = await agent_archive()
@@ -109,7 +115,10 @@ class BootstrapSession:
         return session
 
     async def send_request(self, request: dict[str, Any]) -> None:
-        """Send the request. At most once per session. `next_answer` uploads the agent if the machine lacks it."""
+        """Send the request. May be called once per session.
+
+        `next_answer` uploads the agent if the machine does not have it.
+        """
         draft = str(request.get("target") or request["do"])
         agent = {"sha256": self._archive.sha256, "size": len(self._archive.data), "draft": draft}
         await self._send(json.dumps({**agent, "request": request}).encode() + b"\n")
@@ -159,7 +168,10 @@ class BootstrapSession:
         self.close()
 
     async def _send(self, data: bytes) -> None:
-        """Write to the command's standard input. A broken pipe is ignored: the answers explain it."""
+        """Write to the command's standard input.
+
+        A broken pipe is ignored, because the command's answer or output explains it.
+        """
         view = memoryview(data)
         with contextlib.suppress(BrokenPipeError):
             for start in range(0, len(view), CHUNK_BYTES):
@@ -183,7 +195,7 @@ class BootstrapSession:
         hint = (
             f"Free some space in the home directory on {self._machine}."
             if full
-            else "Log in with ssh and try it there."
+            else "Log in to the machine with ssh and try the failed step there."
         )
         text = f"{self._machine}: the agent could not be installed: {facts['detail']}"
         return kind(text, hint=hint, machine=self._machine, step="bootstrap")

@@ -1,7 +1,7 @@
 """Connect to machines over SSH: login, host key check, keep-alive, reverse tunnel.
 
-Translate asyncssh's errors. asyncssh takes half a second to import, so it is imported when the first machine
-is contacted.
+Errors of asyncssh are translated to those in `ssh.errors`. asyncssh takes half a second to import, so it is
+imported when the first machine is contacted.
 """
 
 import asyncio
@@ -41,21 +41,24 @@ class SshLogin:
 
     @property
     def pin_name(self) -> str:
-        """The name under which the host key is stored: `pin`, else host and port.
+        """The name under which the host key is stored: `pin` if it is set, else host and port.
 
-        Rented machines set `pin`, because providers reuse addresses.
+        Rented machines set `pin`, because providers give the same address to different machines.
         """
         return self.pin or f"{self.host}-{self.port}"
 
     @property
     def uses_ssh_config(self) -> bool:
-        """Whether to connect as the command `ssh` would: with the user's keys, ssh-agent and ~/.ssh/config."""
+        """Whether to connect as the command `ssh` does: with the user's keys, ssh-agent and ~/.ssh/config."""
         return not self.private_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshTiming:
-    """Timeouts of SSH, in seconds. A login fails for good after `tries` tries or `patience_s`, whichever is later."""
+    """Timeouts of SSH, in seconds.
+
+    A login has failed for good after `tries` tries and `patience_s` seconds, whichever is later.
+    """
 
     tries: int = 5
     retry_interval_s: float = 10
@@ -80,7 +83,10 @@ CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 
 
 class SshConnector:
-    """Logs in to machines. Links share a connector, which limits the number of concurrent handshakes."""
+    """Logs in to machines.
+
+    The links of a backend share one connector, which limits the number of handshakes at the same time.
+    """
 
     def __init__(self, pins: HostKeyStore, timing: SshTiming | None = None) -> None:
         self.pins = pins
@@ -112,7 +118,10 @@ class SshConnector:
         return connection
 
     def expected_host_keys(self, login: SshLogin) -> tuple[str, ...]:
-        """Return the host keys given in the login, or else the pinned ones; empty if there are none yet."""
+        """Return the host keys given in the login, or else the stored key of this machine.
+
+        The result is empty before the first connection to the machine.
+        """
         return login.host_keys or self.pins.get(login.pin_name)
 
     async def _open(self, login: SshLogin, check: "HostKeyCheck") -> "Connection":
@@ -172,7 +181,9 @@ async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
     except (OSError, TimeoutError, asyncssh.Error) as error:
         raise _unreachable(login, error) from error
     if key is None:
-        raise SshUnreachable(f"{login.machine} ({login.host}:{login.port}) shows no host key")
+        raise SshUnreachable(
+            f"{login.machine} ({login.host}:{login.port}) shows no host key. Is it an SSH server?"
+        )
     return _key_text(key)
 
 
@@ -210,9 +221,9 @@ def _login_options(login: SshLogin) -> dict[str, Any]:
 
 
 def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
-    """Return all host key algorithms.
+    """Return the names of all host key algorithms, in the order in which to offer them.
 
-    Those of the expected keys are first, so that the machine presents one of them.
+    Those of the expected keys come first, so that the machine presents one of the expected keys.
     """
     from asyncssh.public_key import get_default_public_key_algs
 
@@ -273,7 +284,7 @@ def _login_refused(login: SshLogin, error: Exception) -> SshRefused:
     who = f"{login.user}@{login.host}" if login.user else login.host
     return SshRefused(
         f"{login.machine} refused the login as {who}: {_error_text(error)}",
-        hint="Check the user name, and that the key is in ~/.ssh/authorized_keys there.",
+        hint="Check the user name, and that the key is in ~/.ssh/authorized_keys on the machine.",
         machine=login.machine,
         step="ssh",
     )
@@ -282,7 +293,7 @@ def _login_refused(login: SshLogin, error: Exception) -> SshRefused:
 def _unreachable(login: SshLogin, error: Exception) -> SshUnreachable:
     return SshUnreachable(
         f"{login.machine} ({login.host}:{login.port}) does not answer over SSH: {_error_text(error)}",
-        hint="Check that it is on, its address and port, and the network.",
+        hint="Check that the machine is on, its address and port, and the network.",
         machine=login.machine,
         step="ssh",
     )
@@ -295,7 +306,7 @@ def _error_text(error: Exception) -> str:
 async def open_tunnel(
     connection: "asyncssh.SSHClientConnection", target: tuple[str, int], machine: str
 ) -> int:
-    """Open a reverse tunnel from the machine to `target`. Return its port on the machine."""
+    """Open a reverse tunnel from a port of the machine to `target` (host and port). Return the port."""
     import asyncssh
 
     try:
@@ -315,9 +326,9 @@ async def open_tunnel(
 
 
 async def _forward(connection: "asyncssh.SSHClientConnection", target: tuple[str, int]) -> "SSHForwarder":
-    """Connect one channel of the tunnel to `target`.
+    """Connect one channel of the reverse tunnel to `target`.
 
-    Closes the channel if the SSH connection was lost meanwhile, because asyncssh does not.
+    Closes the channel if the SSH connection was lost meanwhile, because asyncssh does not do that.
     """
     import asyncssh
 

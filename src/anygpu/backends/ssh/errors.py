@@ -4,7 +4,7 @@ from anygpu.errors import BackendUnavailable, LaunchError
 
 
 class SshUnreachable(BackendUnavailable):
-    """The machine's SSH server does not answer. Check that it is on, its address and port, and the network."""
+    """The machine's SSH server does not answer. Check that the machine is on, its address, port and network."""
 
     code = "ssh_unreachable"
 
@@ -16,7 +16,7 @@ class SshRefused(LaunchError):
 
 
 class HostKeyChanged(LaunchError):
-    """The machine's host key has changed. If it was reinstalled, remove the host and add it again."""
+    """The machine's host key has changed. If the machine was reinstalled, remove the host and add it again."""
 
     code = "host_key_changed"
 

@@ -1,4 +1,4 @@
-"""One SSH host of the user: keeps a connection open, runs requests, and shares status checks among callers."""
+"""One SSH host of the user: keep a connection to it open, run requests on it, and check its status."""
 
 import asyncio
 import os
@@ -34,7 +34,10 @@ class HostStatus:
 
 
 class SshHost:
-    """A host and its last status. `problem` is the reason why the host does not answer; empty if it does."""
+    """A host and its last status.
+
+    `problem` says why the host does not answer; it is empty if the host answers.
+    """
 
     def __init__(
         self, login: SshLogin, connector: SshConnector, *, owner: str, cpu_count: int = 0, python: str = ""
@@ -69,7 +72,10 @@ class SshHost:
             raise SshUnreachable(f"{self.name} did not answer {request['do']!r}: {text}") from error
 
     async def check(self, newer_than: float = float("-inf")) -> HostStatus:
-        """Return a status that was requested after `newer_than`. Concurrent callers share one check."""
+        """Return a status that was requested after `newer_than` (monotonic clock).
+
+        Callers at the same time share one request to the host.
+        """
         if self.last_status is not None and self.last_status.requested_at > newer_than and not self.problem:
             return self.last_status
         if (
@@ -81,9 +87,10 @@ class SshHost:
         return await asyncio.shield(self._start_check())
 
     async def recent_status(self) -> HostStatus | None:
-        """Return the last status, for scheduling; None if there is none yet.
+        """Return the last status of the host, for scheduling; None if there is none yet.
 
-        If it is too old, start a check and wait briefly for it. A host with a problem is not waited for.
+        If the status is too old, ask the host again and wait briefly for the answer. Do not wait for a host
+        that did not answer the last time.
         """
         now = time.monotonic()
         if (
@@ -138,7 +145,10 @@ class SshHost:
 
 
 def _retrieve_exception(task: "asyncio.Task[HostStatus]") -> None:
-    """Mark the task's exception as retrieved, so that asyncio does not warn. `problem` keeps the error."""
+    """Mark the task's exception as retrieved, so that asyncio does not warn about it.
+
+    `SshHost.problem` has the text of the error.
+    """
     if not task.cancelled():
         task.exception()
 

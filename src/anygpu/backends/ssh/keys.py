@@ -1,4 +1,4 @@
-"""SSH keys of attempts, derived from the server's secret, and the pinned host keys of machines."""
+"""The SSH keys of attempts, derived from the server's secret, and the stored host keys of machines."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,10 @@ class KeyPair:
 
 @lru_cache(maxsize=4096)  # encoding takes a millisecond, and a broken link needs the key at every retry
 def attempt_key(secret: bytes, name: str) -> KeyPair:
-    """Derive the SSH key pair of an attempt from the server's secret, so that a restarted server can log in again."""
+    """Derive the SSH key pair of an attempt from the server's secret.
+
+    A restarted server derives the same key, so it can log in again.
+    """
     # Imported here, because the library is slow to load.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (

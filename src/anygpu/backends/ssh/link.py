@@ -1,8 +1,8 @@
-"""Keep the connection to one attempt's agent: log in, upload the agent, start it once, keep the tunnel open.
+"""The link to one attempt's agent: log in, install and start the agent, and keep a tunnel open for it.
 
-Reconnecting takes the same steps as connecting: ask the machine to start the agent unless it runs, and send
-the new port of the tunnel. So a lost network, a laptop that slept and a restarted server are handled in the
-same way, and none of them restarts the training.
+Reconnecting takes the same steps as connecting: the machine is asked to start the agent unless it runs, and
+gets the new port of the tunnel. So a lost network, a laptop that was asleep and a restarted server are all
+handled in the same way, and none of them restarts the training.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LinkState(StrEnum):
-    """The state of a link to an agent."""
+    """The state of the link to an agent."""
 
     CONNECTING = "connecting"  # not logged in yet
     BOOTSTRAPPING = "bootstrapping"  # logged in; the agent is being uploaded
@@ -45,7 +45,7 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """The slots that an attempt needs on a shared machine. Lock files on the machine reserve them."""
+    """The number of GPUs and CPUs to reserve for an attempt on a machine that several attempts share."""
 
     gpus: int = 0
     cpus: int = 1
@@ -57,12 +57,18 @@ class SlotRequest:
 
 
 def reattach_request(name: str) -> LaunchRequest:
-    """Return a launch request without a ticket. It finds the agent of an earlier launch and never starts one."""
+    """Return a launch request that connects to the running agent of an earlier launch.
+
+    It has no ticket, so it never starts an agent.
+    """
     return LaunchRequest(name=name, job_id="", attempt=0, ticket="", agent_url="", resources=Resources())
 
 
 class SshLink:
-    """The link to one attempt's agent. Calls `on_change` when `state` or `detail` changes."""
+    """The link to one attempt's agent: the SSH connection, the tunnel, and the state of the agent.
+
+    Calls `on_change` when `state` or `detail` changes.
+    """
 
     def __init__(
         self,
@@ -81,9 +87,11 @@ class SshLink:
     ) -> None:
         """Create the link; `start` connects it.
 
-        `booting`: a new machine may refuse logins for a while. `deliver`: only send a dead agent's reports.
-        `patience_s`: how long to retry the login. For an attempt that an earlier server may have started,
-        this is the lease: until it ends, the agent may run although it cannot be reached.
+        `share`: GPUs and CPUs to reserve, if other attempts use the machine. `notices`: the provider whose
+        preemption notices the agent watches for. `booting`: the machine is new and may refuse logins for a
+        while. `deliver`: only send the reports of a dead agent. `patience_s`: how many seconds to retry the
+        login. For an attempt that an earlier server process may have started, this is the lease: until the
+        lease ends, the agent may run although it cannot be reached.
         """
         self._login = login
         self._launch = launch
@@ -125,7 +133,7 @@ class SshLink:
         self._ready.set()
 
     async def wait_ready(self) -> LinkState:
-        """Wait until the link is up, has ended or has failed. Return its state."""
+        """Wait until the agent runs, has ended or cannot be started, or `stop` was called. Return the state."""
         await self._ready.wait()
         return self.state
 
@@ -146,7 +154,10 @@ class SshLink:
                 await asyncio.sleep(self._next_pause_s())
 
     async def _session(self) -> None:
-        """Connect and serve the agent, until the connection is lost or the agent ends."""
+        """Connect, and start the agent or reconnect to it.
+
+        Then wait until the connection is lost or the agent ends.
+        """
         import asyncssh
 
         login = await self._login()
@@ -204,7 +215,7 @@ class SshLink:
             self._record_exit(answer, login)
         elif agent == "full":
             free = f"{answer['free']} of {answer['of']} {answer['what']}s are free"
-            raise NoCapacity(f"{login.machine}: {free}", hint="The job waits for a free one.")
+            raise NoCapacity(f"{login.machine}: {free}", hint="The job waits until enough are free.")
         else:
             raise AttemptUnknown(f"{login.machine} does not know {self._launch.name}")
 
@@ -220,9 +231,9 @@ class SshLink:
         self._set_state(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
 
     def _record_error(self, error: LaunchError) -> None:
-        """Set the state after an error: failed, or waiting for a retry.
+        """Set the state after an error: failed for good, or waiting for a retry.
 
-        A link that was up retries forever, because the agent may still run.
+        If the agent has run before, the link is retried forever, because the agent may still run.
         """
         if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
             self.error = error
@@ -256,7 +267,7 @@ class SshLink:
         return True
 
     def _next_pause_s(self) -> float:
-        """Return the pause before the next try. Pauses are short at first, because a machine may be booting."""
+        """Return the seconds before the next try. They are few at first, because the machine may be booting."""
         pause_s, most_s = self._retry_pause_s, self._timing.max_retry_s
         self._retry_pause_s = min(self._retry_pause_s * 2, most_s if self._was_up else min(most_s, 1.0))
         return pause_s

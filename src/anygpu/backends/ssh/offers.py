@@ -1,4 +1,4 @@
-"""Turn the status of an SSH host into an offer, a summary, and a list of missing requirements."""
+"""From the status of an SSH host, build its offer, a summary for users, and a list of what it lacks."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _missing_gpu(facts: Mapping[str, Any]) -> str:
     if facts["gpus"]:
         return ""
     reason = facts["gpu_problem"] or "nvidia-smi lists none"
-    return f"no GPU: {reason}. If it has an NVIDIA card, install the driver; jobs without GPUs can run"
+    return f"no GPU: {reason}. If the host has an NVIDIA GPU, install its driver; jobs without GPUs can run"
 
 
 def _missing_disk(facts: Mapping[str, Any]) -> str:
@@ -60,7 +60,7 @@ def gpu_count(need: Resources) -> int:
 
 
 def cpu_slot_count(need: Resources) -> int:
-    """Return the number of CPU slots a job needs: 0 if it uses GPUs."""
+    """Return the number of CPUs to reserve for a job: 0 if it uses GPUs."""
     return 0 if gpu_count(need) else max(1, math.ceil(need.cpus or 1))
 
 
@@ -89,10 +89,7 @@ def build_offer(
 
 
 def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tuple[int, str]:
-    """Return how many attempts with this `need` could start now, and a reason.
-
-    The reason says why none can start; it is "" if at least one can.
-    """
+    """Return how many attempts with these resources could start now, and why none can ("" if one can)."""
     if status is None or host.problem:
         return 0, host.problem or f"{host.name} has not answered yet"
     gpus = gpu_count(need)
@@ -104,7 +101,10 @@ def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tup
 
 
 def account_status(statuses: Mapping[str, HostStatus | str]) -> AccountStatus:
-    """Summarise the statuses of all hosts. Valid if every host answers; the message has one line per host."""
+    """Summarise the statuses of all hosts, for `anygpu backend check`.
+
+    The account is valid if every host answers; the message has one line per host.
+    """
     lines = [
         f"{name}: {status if isinstance(status, str) else _describe_status(status)}"
         for name, status in statuses.items()

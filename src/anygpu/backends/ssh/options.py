@@ -26,11 +26,13 @@ class SshOptions(BaseModel):
     host_keys: tuple[str, ...] = Field(
         (), description="host keys of the machine; empty: the first key seen is pinned"
     )
-    price_microusd_per_hour: int = Field(0, ge=0, description="price of one hour, for cost accounting")
-    cpus: int = Field(0, ge=0, description="CPU slots of a host; 0: its number of processors")
+    price_microusd_per_hour: int = Field(
+        0, ge=0, description="price of one hour in micro-dollars, for cost accounting"
+    )
+    cpus: int = Field(0, ge=0, description="CPUs of a host that jobs may use; 0: all")
     python: str = Field("", description="Python for agents and jobs; empty: the first one found")
     lease_s: float = Field(
-        DAY_S, ge=60, description="how long an agent keeps running without reaching the server"
+        DAY_S, ge=60, description="seconds that an agent keeps running without contact to the server"
     )
 
     @model_validator(mode="after")

@@ -1,1 +1,1 @@
-"""Run attempts on rented machines: one lifecycle for all providers."""
+"""Run attempts on rented machines. All VM providers share this code."""

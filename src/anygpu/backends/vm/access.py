@@ -1,4 +1,7 @@
-"""Log in to rented machines: SSH logins, agent links and shells. Addresses and host keys are not known at first."""
+"""Log in to rented machines, for the agent and for people.
+
+The address and the host keys of a new machine are not known at first.
+"""
 
 import asyncio
 import contextlib
@@ -20,7 +23,7 @@ SSH = 22
 
 
 class MachineAccess:
-    """Gives access to the machine of an attempt: SSH logins, the connection to its agent, shells for users."""
+    """Creates SSH logins to the machine of an attempt, links to its agent, and shell logins for people."""
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class MachineAccess:
     async def login(self, attempt: VmAttempt) -> SshLogin:
         machine = attempt.machine
         if machine is None or not machine.address:
-            raise BackendUnavailable(f"the machine of {attempt.name} has no address")
+            raise BackendUnavailable(f"the machine of {attempt.name} has no address yet")
         return SshLogin(
             machine=attempt.name,
             host=machine.address,
@@ -102,7 +105,10 @@ class MachineAccess:
         return machine.port if machine.port != SSH else self._port
 
     async def _login_when_port_open(self, attempt: VmAttempt) -> SshLogin:
-        """Return the login. Raise until the SSH port is open: before, the provider has no host keys to show."""
+        """Return the login to the attempt's machine once its SSH port is open; raise `SshUnreachable` before.
+
+        The provider is asked for the host keys only then, because a machine has none before.
+        """
         machine = attempt.machine
         if machine is not None and machine.address and machine.id not in self._host_keys:
             await self._check_port(attempt.name, machine.address, self._port_of(machine))
@@ -128,7 +134,10 @@ class MachineAccess:
         return lookup.keys or ()
 
     async def _fetch_host_keys(self, lookup: "HostKeyLookup", machine: CloudMachine) -> None:
-        """Ask the provider for the host keys, unless it was asked a moment ago. Pauses between calls grow."""
+        """Ask the provider for the host keys, unless it was asked a moment ago.
+
+        The pauses between calls grow.
+        """
         now = asyncio.get_running_loop().time()
         if now >= lookup.ask_at:
             lookup.ask_at = now + lookup.pause_s
@@ -142,7 +151,10 @@ class MachineAccess:
 
 @dataclass(slots=True)
 class HostKeyLookup:
-    """The host keys of a machine. `keys` is None while unknown, and empty if the provider never shows them."""
+    """The search for the host keys of a machine.
+
+    `keys` is None while they are unknown, and empty if the provider never shows them.
+    """
 
     since: float
     ask_at: float = float("-inf")

@@ -18,7 +18,7 @@ from anygpu.events.facts import Blame, Failure
 
 
 class AgentLink(Protocol):
-    """The link to an attempt's agent, implemented by `backends.ssh.link.SshLink`."""
+    """The link to an attempt's agent. `SshLink` (backends/ssh/link.py) implements it."""
 
     state: LinkState
     failure: Failure | None  # why the agent will not run
@@ -32,7 +32,7 @@ class AgentLink(Protocol):
 
 @dataclass(slots=True)
 class VmAttempt:
-    """The state of one attempt. Times are those of the event loop's clock."""
+    """The state of one attempt on a rented machine. Times are those of the event loop's clock."""
 
     name: str
     first_seen_at: float  # when this process first saw the attempt
@@ -62,7 +62,7 @@ class VmAttempt:
             self.machine = machine
 
     def update(self, snapshot: MachineSnapshot, now: float) -> bool:
-        """Apply the newest listing. Return whether it changed the state."""
+        """Update the state from the newest listing of the provider's machines. Return whether it changed."""
         machines = snapshot.of_attempt(self.name)
         chosen = select_machine(machines, self.machine.id if self.machine else "")
         new = chosen != self.machine if chosen else self.is_listed
@@ -80,13 +80,13 @@ class VmAttempt:
 
     @property
     def is_reclaimed(self) -> bool:
-        """Whether the provider is ending the machine although the server did not request it."""
+        """Whether the provider is ending the machine although this server did not ask for it."""
         ending = self.machine is not None and self.machine.power is PowerState.ENDING
         return ending and self.is_listed and not self.terminate_requested
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the machine is reclaimed and its connection lost, so that reconnecting is useless."""
+        """Whether the provider is ending the machine and the agent is unreachable: reconnecting is useless."""
         return self.is_reclaimed and self.is_link_broken
 
     @property
@@ -99,12 +99,12 @@ class VmAttempt:
         return self.was_refused and self.machine is None and not self.is_listed
 
     def needs_listing_after(self, moment: float) -> bool:
-        """Return whether this attempt needs a listing that began after `moment`."""
+        """Return whether this attempt needs a listing of the machines that began after `moment`."""
         return self.list_after > moment and not self.is_final
 
     @property
     def is_final(self) -> bool:
-        """Whether no later listing can change the observation."""
+        """Whether no later listing of the machines can change what is known about the attempt."""
         return self.has_ended or self.was_never_created or self.is_reclaimed
 
     def is_over(self, now: float) -> bool:
@@ -145,14 +145,17 @@ class VmAttempt:
 
 
 STOPPED_STATES = {
-    PowerState.ENDED: (MachineState.GONE, "the provider says it has ended"),
-    PowerState.ENDING: (MachineState.EXITED, "the provider says it is ending"),
-    PowerState.STOPPED: (MachineState.EXITED, "the provider says it is stopped"),
+    PowerState.ENDED: (MachineState.GONE, "the provider says that the machine has ended"),
+    PowerState.ENDING: (MachineState.EXITED, "the provider says that the machine is ending"),
+    PowerState.STOPPED: (MachineState.EXITED, "the provider says that the machine is stopped"),
 }
 
 
 def observe(attempt: VmAttempt, now: float, timing: VmTiming) -> Observation:
-    """Build the observation of an attempt. The caller has updated the attempt from a recent listing."""
+    """Build the observation of an attempt from its state.
+
+    The caller has updated the state from a recent listing of the machines.
+    """
     return replace(
         _observe_machine(attempt, now, timing),
         duplicates=tuple(_billed_intervals(attempt.duplicates.values())),
@@ -168,7 +171,9 @@ def _billed_intervals(machines: Iterable[CloudMachine]) -> Iterator[BilledInterv
 def _observe_machine(attempt: VmAttempt, now: float, timing: VmTiming) -> Observation:
     machine = attempt.machine
     if attempt.was_never_created:
-        return Observation(state=MachineState.GONE, detail="the provider refused it; nothing was created")
+        return Observation(
+            state=MachineState.GONE, detail="the provider refused the machine; nothing was created"
+        )
     if machine is None or (not attempt.is_listed and not attempt.has_ended):
         return _observe_unlisted(attempt, now)
     if machine.power in STOPPED_STATES:
@@ -188,11 +193,18 @@ def _observe_unlisted(attempt: VmAttempt, now: float) -> Observation:
     preempted = attempt.machine is not None and attempt.machine.preempted
     started = attempt.machine.started_at_ms if attempt.machine else None
     if attempt.was_listed and attempt.destroyed_at:
-        detail = "it was destroyed, and the provider no longer lists it"
+        detail = "the machine was destroyed, and the provider no longer lists it"
         return Observation(state=MachineState.GONE, detail=detail, preempted=preempted, started_at_ms=started)
     if now < attempt.may_appear_until:
-        return Observation(state=MachineState.PENDING, detail="created; the provider does not list it yet")
-    detail = "the provider no longer lists it" if attempt.was_listed else "the provider does not list it"
+        return Observation(
+            state=MachineState.PENDING,
+            detail="the machine was created, but the provider does not list it yet",
+        )
+    detail = (
+        "the provider no longer lists the machine"
+        if attempt.was_listed
+        else "the provider does not list the machine"
+    )
     return Observation(state=MachineState.ABSENT, detail=detail, preempted=preempted, started_at_ms=started)
 
 

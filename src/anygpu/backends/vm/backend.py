@@ -1,6 +1,6 @@
-"""A backend for rented machines of any VM provider.
+"""A backend for rented machines. All VM providers share it.
 
-All providers share it (docs/decisions/0007-rented-machines.md).
+docs/decisions/0007-rented-machines.md explains the design.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class VmBackend:
         """Create the backend.
 
         `on_change` is called with the name of an attempt that should be probed. `attended`: this server is
-        always on, so it ends every machine it rents.
+        always on, so it is certain to end every machine it rents.
         """
         self.name = name
         self._provider = provider
@@ -199,7 +199,10 @@ class VmBackend:
         return await self._access.shell(attempt)
 
     async def deliver(self, handle: Handle) -> None:
-        """Send the reports that a dead agent left on its machine. Does nothing if the machine cannot be reached."""
+        """Send the reports that a dead agent left on its machine.
+
+        Does nothing if the machine cannot be reached.
+        """
         attempt = self._attempt_of(handle)
         if attempt.is_reachable:
             async with asyncio.timeout(self._timing.delivery_timeout_s):
@@ -246,7 +249,10 @@ class VmBackend:
     # -- probe ------------------------------------------------------------------------------------------------
 
     def _attempt_of(self, handle: Handle) -> VmAttempt:
-        """Return the state of an attempt. If another process launched it, restore the state from the handle."""
+        """Return the state of an attempt.
+
+        If another server process launched the attempt, its state is restored from the handle.
+        """
         now = self._clock.time()
         attempt = self._attempts.setdefault(
             handle.name, VmAttempt(name=handle.name, first_seen_at=now, changed_at=now)
@@ -268,7 +274,10 @@ class VmBackend:
         self._poller.start()
 
     async def _recent_snapshot(self, after: float = float("-inf")) -> MachineSnapshot:
-        """Return a listing that is recent enough for scheduling and began at or after `after`."""
+        """Return a listing of the machines that is recent enough for scheduling.
+
+        It began at or after `after` (event loop's clock).
+        """
         return await self._listing.newer_than(max(after, self._oldest_usable()))
 
     def _oldest_usable(self) -> float:
@@ -302,7 +311,10 @@ class VmBackend:
             self._on_change(attempt.name)
 
     def _link_changed(self, attempt: VmAttempt) -> None:
-        """Handle a changed link. If the link is down, list the machines at once."""
+        """Handle a change of the link to an attempt's agent.
+
+        If the agent cannot be reached or has ended, list the machines at once: the list may show why.
+        """
         attempt.changed_at = self._clock.time()
         if attempt.is_link_down:
             attempt.list_after = attempt.changed_at

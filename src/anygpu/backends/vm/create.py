@@ -1,7 +1,7 @@
-"""Create exactly one machine per attempt, despite timeouts, retries, and lists that omit new machines for a while.
+"""Create exactly one machine per attempt, even if requests time out or the provider lists machines late.
 
-`LaunchCipher` encrypts the launch request into the handle. A restarted server needs the request's ticket to
-connect to an attempt whose machine exists already, because such an attempt is not launched again.
+The launch request is encrypted into the handle (`LaunchCipher`). A restarted server does not launch an
+attempt again whose machine exists, but it needs the ticket in the request to connect to that machine.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from anygpu.spec.sections import Resources
 def startup_script(life_s: float) -> str:
     """Return a script for cloud-init that shuts the machine down after `life_s` seconds.
 
-    The same `life_s` always gives the same script, because a repeated order must equal the first.
+    The script depends only on `life_s`, because a repeated order must be equal to the first one.
     """
     minutes = max(1, math.ceil(life_s / 60))
     return f"#!/bin/sh\nshutdown -h +{minutes} 'anygpu: maximum lifetime reached'\n"
@@ -62,7 +62,11 @@ REFUSALS = (LaunchError, RateLimited)  # the provider refused: nothing was creat
 
 
 class MachineCreator:
-    """Creates one machine per name: with the provider's idempotency key, or by checking its list first."""
+    """Creates one machine per name.
+
+    Uses the provider's idempotency key if it has one; otherwise checks first whether the machine is in the
+    provider's list.
+    """
 
     def __init__(
         self, machines: OwnedMachines, listing: MachineListing, *, idempotent: bool, lag_s: float
@@ -86,10 +90,10 @@ class MachineCreator:
         return await self._create(attempt, order)
 
     async def _find_earlier(self, attempt: VmAttempt) -> CloudMachine | None:
-        """Return the machine that an earlier call created, or None. Waits until the list must show it.
+        """Return the machine that an earlier call created, or None if there is none.
 
-        A create call that timed out may have succeeded, and the list may not show the machine yet. Creating
-        again at once would make duplicates.
+        A create call that timed out may have succeeded, and the provider's list may not show its machine yet.
+        So this waits until the list would show such a machine; otherwise a second machine would be created.
         """
         settled_at = max(attempt.may_appear_until, self._earlier_listed_at(attempt), attempt.first_seen_at)
         snapshot = await self._listing.newer_than(attempt.first_seen_at)
@@ -104,9 +108,10 @@ class MachineCreator:
             snapshot = await self._listing.newer_than(asyncio.get_running_loop().time())
 
     def _earlier_listed_at(self, attempt: VmAttempt) -> float:
-        """Return the time from which the list must show machines that earlier server processes created.
+        """Return the time from which the provider's list shows all machines of earlier server processes.
 
-        A job that is newer than this process has no such machines: the result is -inf.
+        The time is that of the event loop's clock. A job that was submitted after this process started has no
+        such machines: the result is -inf.
         """
         job_id = attempt.launch.job_id if attempt.launch else ""
         return float("-inf") if _created_ms(job_id) > self._started_at_ms else self._started_at + self._lag_s
@@ -126,7 +131,7 @@ class MachineCreator:
 
 
 def _created_ms(job_id: str) -> float:
-    """Return the creation time in a UUIDv7; -inf for other ids."""
+    """Return the creation time in a UUIDv7, in Unix milliseconds; -inf for any other id."""
     try:
         made = uuid.UUID(job_id)
     except ValueError:

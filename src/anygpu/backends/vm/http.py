@@ -1,8 +1,9 @@
-"""An HTTP client for providers with a REST API: API key, timeouts, retries of reads, translated errors.
+"""An HTTP client for providers with a REST API: API key, timeouts, retries, translated errors.
 
-A read is retried. A write is retried only when it was rate limited, because a write without an answer may have been
-done. Such a write raises `OutcomeUnknown`, which is not a `LaunchError`, so no caller takes it for a refusal. The key
-is sent only to the configured address and appears in no message.
+A read is retried. A write is retried only when it was rate limited, because a write that got no answer may
+have been executed. Such a write raises `OutcomeUnknown`. That is not a `LaunchError`, so no caller concludes
+that the provider refused the request. The key is sent only to the configured address and appears in no
+message.
 """
 
 import asyncio
@@ -42,7 +43,10 @@ class VendorInfo:
 
 
 class VendorClient:
-    """Sends requests to one provider. Methods return the JSON of the answer; None if the body is empty."""
+    """Sends requests to one provider.
+
+    Its methods return the JSON of the answer, or None if the answer has no body.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,11 @@ class VendorClient:
             raise BackendUnavailable(str(error)) from error
 
     async def post(self, path: str, body: Mapping[str, Any], *, patient: bool = True) -> Any:
-        """Send a write. If `patient`, retry when it was rate limited, because then it was not executed."""
+        """Send a POST request.
+
+        If `patient`, retry when the provider limits the rate of requests, because then it did not execute the
+        request.
+        """
         when = (RateLimited,) if patient else ()
         return await self._retry(when, lambda: self._send("POST", path, body=body))
 

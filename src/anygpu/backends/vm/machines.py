@@ -1,8 +1,8 @@
 """List the provider's machines that belong to this server. All attempts share one listing.
 
-Each resource has the attempt's name and a tag of the server that created it. Without the tag, two servers
-that share an account would delete each other's machines. The tag is derived from the server's secret, so
-servers that share a journal and its keys share their machines too.
+Each machine's name consists of the attempt's name and a tag of the server that created it. Without the tag,
+two servers that use the same account would delete each other's machines. The tag is derived from the server's
+secret, so servers that share a journal and its keys share their machines too.
 """
 
 import asyncio
@@ -21,7 +21,10 @@ def owner_tag(secret: bytes) -> str:
 
 
 class OwnedMachines:
-    """The provider's machines of this server. Adds the server's tag to names, and removes it from listed names."""
+    """Creates and lists the machines of this server at the provider.
+
+    Appends the server's tag to the names of new machines, and removes it from the names of listed ones.
+    """
 
     def __init__(self, provider: Provider, tag: str) -> None:
         self._provider = provider
@@ -90,10 +93,10 @@ class MachineSnapshot:
 
 
 class MachineListing:
-    """Lists the machines: at most one call at a time, with pauses between calls.
+    """Lists the machines, with at most one call at a time and pauses between calls.
 
-    After a long pause, two calls may follow each other at once, so that a requested call need not wait for a
-    routine one.
+    After a long pause, two calls may directly follow each other, so that a call that someone waits for is not
+    delayed by a periodic one.
     """
 
     def __init__(
@@ -116,7 +119,7 @@ class MachineListing:
     ) -> MachineSnapshot:
         """Return a listing that began at or after `moment`. Raise the provider's error if the call fails.
 
-        If `enough()` returns True meanwhile, an older listing is returned.
+        If `enough()` becomes true meanwhile, an older listing is returned.
         """
         while self.latest is None or (self.latest.began_at < moment and not enough()):
             await self._join_call()
@@ -162,9 +165,10 @@ def group_by_name(machines: Sequence[CloudMachine]) -> dict[str, tuple[CloudMach
 
 
 def select_machine(machines: Sequence[CloudMachine], preferred: str = "") -> CloudMachine | None:
-    """Select the attempt's machine among those of its name; None if there are none.
+    """Select the attempt's machine among the machines of its name; None if there are none.
 
-    Preferred are the machine with id `preferred`, then the best power state, then the oldest.
+    The machine with id `preferred` comes first, then those in the best power state (see PREFERENCE), then the
+    oldest.
     """
     if not machines:
         return None
@@ -172,7 +176,7 @@ def select_machine(machines: Sequence[CloudMachine], preferred: str = "") -> Clo
 
 
 def duplicate_machines(machines: Sequence[CloudMachine], preferred: str = "") -> list[CloudMachine]:
-    """Return the machines of a name that must be destroyed: all that exist, except the selected one."""
+    """Return the machines to destroy, because the attempt uses another machine of the same name."""
     chosen = select_machine(machines, preferred)
     return [m for m in machines if m is not chosen and m.power in ALIVE and m.power is not PowerState.ENDING]
 

@@ -1,4 +1,4 @@
-"""The provider's offers: cached for a minute, and limited by the backend's options."""
+"""The provider's offers: cached for a minute, and limited by the options of the backend."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -59,7 +59,7 @@ FetchOffers = Callable[[Resources], Awaitable[Sequence[Offer]]]
 
 
 class CachedOffers:
-    """Caches the provider's offers for each requested set of resources. Concurrent callers share one call."""
+    """Caches the provider's offers for each set of resources. Callers at the same time share one call."""
 
     def __init__(self, ask: FetchOffers, *, keep_s: float) -> None:
         self._fetch = ask

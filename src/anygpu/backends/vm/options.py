@@ -1,4 +1,4 @@
-"""Options that all VM providers share, and the timing that follows from them.
+"""Options that all VM providers share, and the intervals and timeouts that follow from them.
 
 A field of type `SecretStr` is a credential: it is stored in the vault, and never shown, logged or sent to a
 machine.
@@ -23,16 +23,20 @@ class VmOptions(BaseModel):
     )
     ssh_port: int = Field(22, ge=1, le=65535, description="port of the machines' SSH server")
     max_machines: int = Field(10, ge=0, description="maximum number of machines at one time")
-    max_price_microusd_per_hour: int | None = Field(None, ge=0, description="maximum price of a machine")
-    ready_s: float = Field(
-        600, gt=0, description="seconds from creation until the machine runs and has an address"
+    max_price_microusd_per_hour: int | None = Field(
+        None, ge=0, description="maximum price of a machine, in micro-dollars per hour"
     )
-    ssh_s: float = Field(300, gt=0, description="seconds until a running machine must accept the login")
-    bootstrap_s: float = Field(300, gt=0, description="seconds from the first login until the agent runs")
+    ready_s: float = Field(600, gt=0, description="seconds that a new machine has to run and get an address")
+    ssh_s: float = Field(300, gt=0, description="seconds that a running machine has to accept the login")
+    bootstrap_s: float = Field(
+        300, gt=0, description="seconds from the first login to the start of the agent"
+    )
     containers: bool = Field(
         False, description="the machines' image has docker or podman, so it can run container jobs"
     )
-    unattended: bool = Field(False, description="consent to rent machines that cannot end by themselves")
+    unattended: bool = Field(
+        False, description="allow machines that cannot end by themselves if the server stops"
+    )
 
 
 SSH_TRIES = 5

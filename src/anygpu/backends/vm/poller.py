@@ -1,4 +1,7 @@
-"""List the provider's machines periodically: often while something changes, rarely otherwise, at once on request."""
+"""List the provider's machines periodically: often while a machine changes, rarely otherwise.
+
+A listing can also be requested at once.
+"""
 
 import asyncio
 import contextlib
@@ -13,7 +16,10 @@ NEVER: Final = float("inf")
 
 
 class ListingPoller:
-    """Keeps the listing recent while there are attempts, so that probes need no call and changes are noticed."""
+    """Keeps the listing of the machines recent while there are attempts.
+
+    So probes need no call to the provider, and changes are noticed.
+    """
 
     def __init__(
         self, listing: MachineListing, attempts: Callable[[], Iterable[VmAttempt]], timing: VmTiming
@@ -25,13 +31,13 @@ class ListingPoller:
         self._task: asyncio.Task[None] | None = None
 
     def poll_now(self) -> None:
-        """List as soon as possible, because something may have changed."""
+        """List the machines as soon as possible, because something may have changed."""
         self._requested.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     def start(self) -> None:
-        """Start polling, unless it was started before."""
+        """Start to list the machines periodically, unless that was started before."""
         if self._task is None:
             self.poll_now()
 
@@ -50,7 +56,7 @@ class ListingPoller:
             await self._wait_until_due()
 
     def _skip_if_answered(self) -> None:
-        """Drop the pending request if the last listing is new enough for every attempt."""
+        """Cancel the requested listing if the last one is new enough for every attempt."""
         latest = self._listing.latest
         if latest is not None and not any(
             each.needs_listing_after(latest.began_at) for each in self._attempts()

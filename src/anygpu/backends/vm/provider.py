@@ -1,7 +1,8 @@
 """The interface of a VM provider, and the errors it raises. Each file in `backends/clouds/` implements it.
 
-Adapters translate their vendor's errors: `NoCapacity`, `LaunchRefused` (quota, wrong region, wrong credentials, unknown
-type: say which), `RateLimited`, `BackendUnavailable`. Any other error leaves the outcome unknown.
+A provider translates the errors of its API: `NoCapacity`, `LaunchRefused` (quota, wrong region, wrong
+credentials, unknown type: the message says which), `RateLimited`, `BackendUnavailable`. After any other
+error, it is unknown whether the request was executed.
 """
 
 from collections.abc import Sequence
@@ -16,19 +17,22 @@ from anygpu.spec.sections import Resources
 
 
 class CredentialsRefused(LaunchRefused):
-    """The provider does not accept the credentials. Check them with `anygpu backend check`, and their permissions."""
+    """The provider does not accept the credentials.
+
+    Check them and their permissions: `anygpu backend check`.
+    """
 
     code = "credentials_refused"
 
 
 class ResourceNotFound(LaunchRefused):
-    """The provider does not have this resource. Nothing to do if it was to be removed."""
+    """The provider does not have this resource. Nothing to do if it was to be removed anyway."""
 
     code = "resource_gone"
 
 
 class OutcomeUnknown(Exception):
-    """The provider may or may not have executed the request. Check its list before you repeat it."""
+    """The provider may or may not have executed the request. Check its list before you repeat the request."""
 
 
 class PowerState(StrEnum):
@@ -59,7 +63,10 @@ class CloudMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOrder:
-    """A machine to create. An idempotent provider creates one machine for repeated orders with the same name."""
+    """A machine to create.
+
+    If the provider has idempotency keys, repeated orders with the same name create one machine.
+    """
 
     name: str
     offer: Offer
@@ -84,7 +91,7 @@ class Provider(Protocol):
     async def create(self, order: MachineOrder) -> CloudMachine: ...
 
     async def machines(self) -> Sequence[CloudMachine]:
-        """Return all machines whose names have our prefix, including ended ones that are still listed."""
+        """Return all machines whose names have anygpu's prefix, including ended ones that are still listed."""
         ...
 
     async def destroy(self, machine: CloudMachine) -> None:
@@ -98,7 +105,10 @@ class Provider(Protocol):
     async def remove(self, leftover: Leftover) -> None: ...
 
     async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
-        """Return the machine's SSH host keys; empty if the provider never shows them. Raise if not known yet."""
+        """Return the machine's SSH host keys; empty if the provider never shows them.
+
+        Raise `BackendUnavailable` if the provider does not know them yet.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -106,6 +116,9 @@ class Provider(Protocol):
 
 @runtime_checkable
 class MeteredProvider(Protocol):
-    """A provider that reports the cost of an ended machine; None while it is not known yet."""
+    """A provider that reports the cost of an ended machine.
+
+    The cost is None while the provider does not know it yet.
+    """
 
     async def metered_microusd(self, machine: CloudMachine) -> int | None: ...

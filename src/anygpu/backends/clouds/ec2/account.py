@@ -1,7 +1,7 @@
 """The AWS account: identity, quotas, metered cost, and leftover resources.
 
-Leftovers are disks, addresses and keys that have our tag but no machine. A failed launch may leave them
-behind.
+Leftovers are disks, addresses and keys with anygpu's tag that belong to no machine. A failed launch may leave
+them behind.
 """
 
 import contextlib
@@ -28,7 +28,10 @@ COST_REGION = "us-east-1"  # Cost Explorer has one endpoint
 
 
 async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus:
-    """Check the credentials with STS, and the access to each region. EC2 reports no balance."""
+    """Check that the credentials work (with STS) and that each region is accessible.
+
+    The status has the quotas but no balance, because AWS reports none.
+    """
     try:
         identity = await aws.read(regions[0], "get_caller_identity", service="sts")
         for region in regions:
@@ -42,7 +45,10 @@ async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus
 
 
 async def _describe_quotas(aws: AwsClient, region: str) -> str:
-    """Return the quotas as text: '96 vCPUs G on demand, 0 vCPUs P5 spot'. A missing permission is not an error."""
+    """Return the quotas of a region as text, such as '96 vCPUs G on demand, 0 vCPUs P5 spot'.
+
+    A quota that may not be read is shown as unknown.
+    """
     quotas: list[str] = []
     for code, name in QUOTAS.items():
         try:

@@ -42,37 +42,47 @@ PAGE_SIZE = 1000
 
 
 class Ec2Options(VmOptions):
-    """Options of an EC2 backend. Without credentials, those of the environment, the profile or the role are used."""
+    """Options of an EC2 backend.
 
-    profile: str = Field("", description="profile of ~/.aws; empty: the environment's, or the role's")
-    access_key_id: str = Field("", description="access key id; empty: ambient credentials")
-    secret_access_key: SecretStr | None = Field(None, description="secret of that access key")
-    session_token: SecretStr | None = Field(None, description="session token of temporary keys")
-    image: str = Field(
-        "", description="AMI, or the name of one of yours (* varies); empty: Deep Learning Base, Ubuntu 22.04"
+    Without an access key or profile, the AWS credentials of the server are used: environment variables, the
+    default profile, or the role of the machine.
+    """
+
+    profile: str = Field("", description="profile in ~/.aws; empty: credentials of the environment or role")
+    access_key_id: str = Field("", description="access key id; empty: the server's own AWS credentials")
+    secret_access_key: SecretStr | None = Field(
+        None, description="secret access key that belongs to `access_key_id`"
     )
-    subnet: str = Field("", description="subnet of the machines; empty: the default one of the region")
+    session_token: SecretStr | None = Field(None, description="session token, for temporary access keys")
+    image: str = Field(
+        "",
+        description="AMI id, or the name of one of your AMIs (may contain *); empty: AWS's Deep Learning Base, "
+        "Ubuntu 22.04",
+    )
+    subnet: str = Field("", description="subnet of the machines; empty: a default subnet of the region")
     security_group: str = Field("", description="security group; empty: one named anygpu-ssh is created")
-    ssh_from: str = Field("0.0.0.0/0", description="addresses that may reach SSH in the created group")
+    ssh_from: str = Field(
+        "0.0.0.0/0", description="CIDR range from which the created security group allows SSH"
+    )
     public_address: bool = Field(True, description="use the public address of machines, not the private one")
     volume_gib: int = Field(
-        100, ge=8, le=16384, description="gp3 disk of a machine; it is deleted with the machine"
+        100, ge=8, le=16384, description="size of a machine's gp3 disk, which is deleted with the machine"
     )
     instance_types: tuple[str, ...] = Field(
-        (), description="types to rent (g5.*); empty: every known GPU type"
+        (), description="instance types to rent, such as g5.*; empty: every known GPU type"
     )
     spot: bool = Field(True, description="offer spot machines too")
     capacity_reservations: tuple[str, ...] = Field(
-        (), description="paid capacity reservations and Capacity Blocks to launch into"
+        (), description="ids of paid capacity reservations and Capacity Blocks to use"
     )
     reserved_instances: bool = Field(
-        False, description="use the marginal price of types with unused Reserved Instances"
+        False, description="for types with unused Reserved Instances, use their price per hour of use"
     )
     meter: str = Field(
-        "", pattern="cost-explorer|", description="'cost-explorer': compare with AWS's own figures"
+        "", pattern="cost-explorer|", description="'cost-explorer': compare costs with AWS Cost Explorer"
     )
     meter_after_h: float = Field(
-        24, ge=0, description="hours until AWS's figures are complete; asked once, for $0.01"
+        24, ge=0, description="hours after a machine's end until Cost Explorer is asked, once, for $0.01"
     )
 
 
@@ -189,14 +199,15 @@ class Ec2Provider:
         return setup
 
     async def _find_created(self, order: MachineOrder) -> CloudMachine:
-        """Return the machine that an earlier request with the same client token created.
+        """Return the machine that an earlier request for the same order created.
 
-        EC2 refuses a repeated token if the request differs from the first one.
+        Called when EC2 refuses the client token because an earlier request with this token had other
+        parameters.
         """
         named = [{"Name": f"tag:{translate.NAME_TAG}", "Values": [order.name]}]
         made = await self._list_machines(order.offer.region, named)
         if not made:
-            raise BackendUnavailable(f"EC2 has created {order.name} before, but does not list it yet")
+            raise BackendUnavailable(f"EC2 created the machine {order.name} before, but does not list it yet")
         return made[0]
 
     # -- listing ----------------------------------------------------------------------------------------------
@@ -220,7 +231,10 @@ class Ec2Provider:
     async def _find_end_times(
         self, region: str, instances: Sequence[dict[str, Any]], machines: Sequence[CloudMachine]
     ) -> None:
-        """Read the end times of preempted instances from their spot requests, where the instances lack them."""
+        """Store the end times of preempted instances that do not show an end time themselves.
+
+        The end times are read from the instances' spot requests.
+        """
         silent = {m.id for m in machines if m.power is PowerState.ENDED and m.preempted and not m.ended_at_ms}
         params = {
             i["SpotInstanceRequestId"]: i["InstanceId"]

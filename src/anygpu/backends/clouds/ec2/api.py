@@ -57,7 +57,10 @@ NOT_FOUND_SUFFIXES = ("NotFound", "NoSuchEntity")
 
 
 def translate_client_error(error: Any, *, what: str, region: str, who: str) -> AnygpuError | OutcomeUnknown:
-    """Translate a botocore ClientError, AWS's own error answer. `who` names the credentials without showing them."""
+    """Translate a botocore ClientError (an error answer of AWS) to one of anygpu's errors.
+
+    `what` is the operation. `who` describes the credentials in use without showing them.
+    """
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     detail = str(error.response.get("Error", {}).get("Message", "")) or code
@@ -82,7 +85,10 @@ def translate_client_error(error: Any, *, what: str, region: str, who: str) -> A
 
 
 def translate_transport_error(error: Exception, *, region: str, who: str) -> AnygpuError | OutcomeUnknown:
-    """Translate any other botocore error. Return `OutcomeUnknown` if the request may have reached AWS."""
+    """Translate any other botocore error to one of anygpu's errors.
+
+    Return `OutcomeUnknown` if the request may have reached AWS.
+    """
     from botocore import exceptions
 
     never_sent = (
@@ -110,9 +116,10 @@ class AwsClient:
     """Calls AWS in threads. boto3 is imported at the first call, because the import takes a third of a second."""
 
     def __init__(self, *, endpoint: str = "", profile: str = "", keys: tuple[str, str, str] | None) -> None:
-        """Create the client. `keys` are access key id, secret and session token.
+        """Create the client. `keys` are (access key id, secret, session token).
 
-        If `keys` is None, the credentials of the environment, the profile or the role are used.
+        If `keys` is None, boto3 searches for credentials: in the environment, the profile, or the role of the
+        machine.
         """
         self._endpoint = endpoint
         self._profile = profile
@@ -134,9 +141,9 @@ class AwsClient:
         return str(session.region_name or "us-east-1")
 
     async def call(self, region: str, operation: str, *, service: str = "ec2", **params: Any) -> Any:
-        """Send a request that changes something.
+        """Send a request that changes something in AWS.
 
-        After an error other than LaunchError, the change may have been made.
+        After a LaunchError nothing was changed. After any other error, the change may have been made.
         """
         return await self._in_thread(partial(self._call_client, service, region, operation, params), region)
 

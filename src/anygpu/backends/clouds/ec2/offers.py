@@ -1,7 +1,8 @@
 """Offers of one EC2 region: on demand, spot by zone, and capacity that is already paid for.
 
-On-demand prices come from a table in this package, because the Pricing API needs its own permission and
-region. A type or region that is not in the table has no on-demand offer: unknown prices are not guessed.
+On-demand prices come from a table in this package, because AWS's Pricing API needs a permission and a region
+of its own. An instance type or region that is not in the table has no on-demand offer, because its price is
+unknown.
 """
 
 import csv
@@ -58,7 +59,7 @@ class CapacityReservation:
 
 
 class RegionOffers:
-    """Finds the instance types of one region, and their prices."""
+    """Finds the instance types that one region offers, and their prices."""
 
     def __init__(self, aws: AwsClient, region: str, *, disk_gib: int) -> None:
         self._aws = aws
@@ -84,7 +85,10 @@ class RegionOffers:
                 yield replace(machine, price_microusd_per_hour=price)
 
     async def spot(self, machines: Sequence[Offer]) -> list[Offer]:
-        """Return one spot offer per instance type and zone, because prices and interruptions differ between zones."""
+        """Return one spot offer per instance type and zone.
+
+        Prices and the rate of preemptions differ between the zones of a region.
+        """
         if not machines:
             return []
         prices = self._aws.pages(
@@ -114,7 +118,10 @@ class RegionOffers:
         return [_reservation(item) async for item in pages if item["CapacityReservationId"] in ids]
 
     async def unused_commitments(self) -> dict[str, tuple[int, int]]:
-        """Return unused Reserved Instances: by instance type, their number and their price per hour of use."""
+        """Return the unused Reserved Instances by instance type.
+
+        The values are their number and their price per hour of use, in micro-dollars.
+        """
         bought: Counter[str] = Counter()
         marginal: dict[str, int] = {}
         answer = await self._aws.read(
@@ -128,7 +135,10 @@ class RegionOffers:
         return {name: (count, marginal[name]) for name, count in unused.items()}
 
     async def _running_on_demand(self, types: Iterable[str]) -> Counter[str]:
-        """Count the running on-demand instances of the account by type. Reserved Instances cover any of them."""
+        """Return the number of running on-demand instances of the account by instance type.
+
+        All of them use up Reserved Instances, also those that anygpu did not start.
+        """
         names = sorted(types)
         if not names:
             return Counter()
@@ -158,15 +168,16 @@ class RegionOffers:
 
 
 def reservation_offer(machine: Offer, reservation: CapacityReservation, now: datetime) -> Offer:
-    """Return the offer for a free instance of a reservation.
+    """Return an offer for an instance in a capacity reservation.
 
-    The price of the offer is 0, as the reservation is paid for anyway.
+    `machine` is the offer of the same instance type without a price. The new offer's price is 0, because the
+    reservation costs the same whether it is used or not.
     """
     left_s = None
     if reservation.ends_at is not None:
         margin_s = BLOCK_MARGIN_S if reservation.block else 0
         left_s = max(0.0, (reservation.ends_at - now).total_seconds() - margin_s)
-    wait = "" if reservation.free else f"no instance of {reservation.id} is free"
+    wait = "" if reservation.free else f"no instance of capacity reservation {reservation.id} is free"
     return replace(
         machine,
         zone=reservation.zone,
@@ -178,7 +189,10 @@ def reservation_offer(machine: Offer, reservation: CapacityReservation, now: dat
 
 
 def at_marginal_price(offer: Offer, unused: Mapping[str, tuple[int, int]]) -> Offer:
-    """Return the offer at the price of an unused Reserved Instance; unchanged if there is none of its type."""
+    """Return the offer with the price of an unused Reserved Instance of its type.
+
+    Return the offer unchanged if there is no such Reserved Instance.
+    """
     if offer.name not in unused:
         return offer
     count, price = unused[offer.name]
@@ -193,7 +207,10 @@ def _type_patterns(need: Resources) -> Iterator[str]:
 
 
 def _fits(offer: Offer, need: Resources) -> bool:
-    """Return whether the offer has enough GPUs. The planner checks everything else, and explains rejections."""
+    """Return whether the offer has enough GPUs for a job with GPUs, or none for a job without.
+
+    The planner checks everything else, and explains to the user why an offer is rejected.
+    """
     wanted = need.gpu.count if need.gpu else 0
     return offer.gpu_count >= wanted and bool(offer.gpu_count) == bool(wanted)
 

@@ -1,7 +1,8 @@
-"""Parse DescribeInstances answers many times faster than botocore: only the fields in use, only changed instances.
+"""Parse DescribeInstances answers many times faster than botocore.
 
 botocore parses all seventy fields of every instance, which takes a second of CPU time for a thousand
-machines. Names are those of botocore's ec2 model (`locationName`). Error answers are left to botocore.
+machines. This parser reads only the fields in use, and only the instances that have changed. Field names are
+those of botocore's ec2 model (`locationName`). Error answers are parsed by botocore.
 """
 
 import gc
@@ -46,9 +47,9 @@ class InstanceParser:
             response_dict["body"] = EMPTY_RESPONSE
 
     def parse(self, body: bytes) -> Parsed:
-        """Return what botocore would return, but only the fields in use.
+        """Return the parsed answer in botocore's format, with only the fields in use.
 
-        Callers must not modify the cached result.
+        Parts of the result are cached, so callers must not modify it.
         """
         rest, reservations = _split_reservations(body)
         if len(self._cache) > MAX_CACHED:
@@ -65,7 +66,7 @@ class InstanceParser:
 
 
 def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
-    """Split the XML into the part without reservations, and a list of reservations.
+    """Split the XML of an answer into the text without reservations, and a list of the reservations.
 
     XML with comments or CDATA is not split: the list is then empty.
     """

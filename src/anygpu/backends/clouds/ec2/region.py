@@ -17,7 +17,7 @@ Group = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionOptions:
-    """The backend options that affect the setup of its regions."""
+    """The options of a backend that determine the image, network and disk of its machines."""
 
     image: str = ""  # an AMI id, or a name pattern with *; empty: our default
     subnet: str = ""
@@ -29,7 +29,10 @@ class RegionOptions:
 
 
 class RegionSetups:
-    """Finds and caches the setup (image, security group) of each region, for machines with and without GPUs."""
+    """Finds and caches what a launch needs in each region: an image and a security group.
+
+    Machines with and without GPUs have separate images.
+    """
 
     def __init__(self, aws: AwsClient, wishes: RegionOptions) -> None:
         self._aws = aws
@@ -70,7 +73,7 @@ class RegionSetups:
         if not answer["Images"]:
             name = wanted or (GPU_IMAGE if gpu else CPU_IMAGE)
             raise LaunchRefused(
-                f"image {name!r} does not exist in {region}",
+                f"EC2 image {name!r} does not exist in region {region}",
                 hint="Set `image` of the backend to the id of an AMI.",
             )
         return max(answer["Images"], key=lambda image: str(image.get("CreationDate", "")))
@@ -90,7 +93,8 @@ class RegionSetups:
         vpcs = (await self._aws.read(region, "describe_vpcs", Filters=default))["Vpcs"]
         if not vpcs:
             raise LaunchRefused(
-                f"{region} has no default VPC", hint="Set `subnet` of the backend, or create a default VPC."
+                f"EC2 region {region} has no default VPC",
+                hint="Set `subnet` of the backend, or create a default VPC.",
             )
         return str(vpcs[0]["VpcId"])
 
@@ -139,7 +143,7 @@ class RegionSetups:
         return GROUP if self._options.ssh_port == 22 else f"{GROUP}-{self._options.ssh_port}"
 
     def forget(self, region: str) -> None:
-        """Drop the cached setups of a region. Called when the image or the group may have been deleted."""
+        """Forget the cached image and security group of a region, because they may have been deleted."""
         self._setups = {key: setup for key, setup in self._setups.items() if key[0] != region}
 
 

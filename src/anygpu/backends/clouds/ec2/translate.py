@@ -87,7 +87,10 @@ def machine_of(instance: Mapping[str, Any], region: str, *, public_address: bool
 
 
 def was_preempted(instance: Mapping[str, Any]) -> bool:
-    """Return whether AWS reclaimed a spot instance. Sometimes only the state transition reason shows that."""
+    """Return whether AWS took back a spot instance.
+
+    Sometimes only the state transition reason of the instance shows that.
+    """
     if instance.get("InstanceLifecycle") != "spot":
         return False
     transition = str(instance.get("StateTransitionReason", ""))
@@ -97,7 +100,10 @@ def was_preempted(instance: Mapping[str, Any]) -> bool:
 
 
 def ended_at_ms(transition: str) -> int | None:
-    """Parse the time in 'User initiated (2026-01-31 12:00:00 GMT)'; None if the text has no time."""
+    """Parse the end time in a state transition reason such as 'User initiated (2026-01-31 12:00:00 GMT)'.
+
+    Return it in Unix milliseconds; None if the text has no time.
+    """
     match = TRANSITION_TIME.search(transition)
     if match is None:
         return None
@@ -109,7 +115,10 @@ def name_of(tagged: Mapping[str, Any]) -> str:
 
 
 def host_keys(console: str) -> tuple[str, ...]:
-    """Parse the host keys that cloud-init prints on the console. If it printed several blocks, the newest is used."""
+    """Return the SSH host keys that cloud-init printed on the console.
+
+    If it printed several blocks of keys, those of the last block are returned.
+    """
     blocks = HOST_KEYS.findall(console)
     lines = blocks[-1].splitlines() if blocks else []
     return tuple(" ".join(line.split()[:2]) for line in lines if len(line.split()) >= 2)

@@ -49,7 +49,7 @@ def test_a_capacity_block_is_over_half_an_hour_before_it_ends() -> None:
     )
     offer = reservation_offer(OFFER, block, now)
     assert (offer.max_run_s, offer.price_microusd_per_hour, offer.free) == (5400, 0, 0)
-    assert offer.wait_reason == "no instance of cr-1 is free"
+    assert offer.wait_reason == "no instance of capacity reservation cr-1 is free"
 
 
 async def test_unused_reserved_instances_lower_the_price_of_their_type() -> None:
