@@ -1,1 +1,1 @@
-"""Test support: contract suites, the simulation and its invariants, in-memory stores, servers for tests."""
+"""Test support: contract suites (tests for each implementation of an interface), simulation, stores, servers."""

@@ -1,6 +1,7 @@
 """Run simulated histories: `python -m anygpu.testing.simulate --histories 10000`.
 
-For each failing seed, the violated invariants are printed. `--replay SEED` prints the whole trace of a seed.
+For each history that fails, its seed and the violated invariants are printed. `--replay SEED` runs the
+history of a seed again and prints each event.
 """
 
 import argparse
@@ -26,7 +27,7 @@ CHUNK = 25  # seeds that a worker plays before it reports
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The result of simulating one scenario."""
+    """The result of one simulated history: violated invariants, unexpected errors, faults, events and costs."""
 
     seed: str
     violations: tuple[Violation, ...]
@@ -52,7 +53,7 @@ class History:
 
 
 def play(scenario: Scenario, store: Store = "memory") -> History:
-    """Simulate one scenario and check the invariants."""
+    """Simulate the history of one scenario, check the invariants, and return the result."""
     loop = VirtualLoop()
     world = SimWorld(scenario, loop, store)
     broken: list[Violation] = []
@@ -126,7 +127,9 @@ def main(arguments: list[str] | None = None) -> int:
     for part in _play_in_parallel(seeds, options.journal, options.workers):
         summary.merge(part)
         for history in part.failed:
-            _print(f"{history}\n  replay with: python -m anygpu.testing.simulate --replay {history.seed}")
+            _print(
+                f"{history}\n  run it again with: python -m anygpu.testing.simulate --replay {history.seed}"
+            )
     _print_summary(summary, time.monotonic() - started)
     return 1 if summary.failed else 0
 
@@ -141,10 +144,12 @@ def _play_in_parallel(seeds: range, store: Store, workers: int) -> Iterator[Hist
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m anygpu.testing.simulate", description=__doc__)
     parser.add_argument("--histories", type=int, default=1000, help="number of histories (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first history (default: 0)")
     parser.add_argument("--journal", choices=("memory", "sql"), default="memory")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: cores)")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="print the trace of one seed")
+    parser.add_argument(
+        "--replay", type=int, metavar="SEED", help="run one history again and print each event"
+    )
     return parser.parse_args(arguments)
 
 
@@ -163,7 +168,7 @@ def _print_summary(summary: HistoriesSummary, took_s: float) -> None:
     _print(f"{summary.migrations:8d}  migrated to a cheaper or better offer")
     each_ms = took_s / max(1, summary.histories) * 1000
     _print(
-        f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each"
+        f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms per history"
     )
 
 

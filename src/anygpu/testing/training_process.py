@@ -1,4 +1,4 @@
-"""Run real trainings in processes and kill them at a given step, to test that resuming is exact."""
+"""Run real trainings in processes and kill them at a step, to test that resumed trainings give the same results."""
 
 import json
 import os
@@ -13,7 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingProcess:
-    """A training that is run in new processes. The framework must be installed for `python`."""
+    """A training that runs in a new process each time.
+
+    `python` must have the trainer's framework installed.
+    """
 
     trainer: str
     dataset: Path | None
@@ -39,7 +42,9 @@ class TrainingProcess:
                 break
         else:
             self._check(process, output)
-            raise AssertionError(f"the training ended at step {last_step}, before {step}")
+            raise AssertionError(
+                f"the training ended at step {last_step}, before step {step} at which it was to be killed"
+            )
         process.send_signal(signal.SIGKILL)
         process.wait()
         _close(process)  # data loaders may keep the pipe open for some seconds
@@ -60,7 +65,7 @@ class TrainingProcess:
         _close(process)
         if code:
             stderr = (output / "stderr.txt").read_text(errors="replace")[-3000:]
-            raise AssertionError(f"{self.trainer} exited with {code}: {stderr}")
+            raise AssertionError(f"the trainer {self.trainer} exited with code {code}: {stderr}")
 
 
 def _steps(process: "subprocess.Popen[bytes]") -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Contract suites, one for each interface.
+"""Contract suites: for each interface, the tests that every implementation must pass.
 
-Tests of an implementation subclass a suite and provide its fixture.
+To test an implementation, subclass the suite and provide a fixture that returns the implementation.
 """

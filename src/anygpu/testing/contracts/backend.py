@@ -1,6 +1,6 @@
-"""The contract of every backend.
+"""Tests that every backend must pass.
 
-Tests of a backend subclass `BackendContract` and provide the fixture `place`.
+To test a backend, subclass `BackendContract` and provide the fixture `place`, a `BackendUnderTest`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ BUSY = (MachineState.PENDING, MachineState.RUNNING)
 
 
 class BackendUnderTest(Protocol):
-    """A backend under test, whose attempts run until they are terminated."""
+    """A backend to test. The attempts that the tests launch on it run until they are terminated."""
 
     @property
     def backend(self) -> Backend: ...
@@ -33,7 +33,7 @@ class BackendUnderTest(Protocol):
 
 
 def new_launch(place: BackendUnderTest, number: int = 1) -> LaunchRequest:
-    """Return a launch request whose name is unique to this backend, since suites run in parallel."""
+    """Return a launch request with a name that no other suite uses, because suites run in parallel."""
     name = f"anygpu-{sha256(place.agent_url.encode()).hexdigest()[:32]}-{number}"
     return LaunchRequest(
         name=name,
@@ -67,12 +67,15 @@ async def wait_until(holds: Callable[[], bool], within_s: float = 20) -> None:
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:
-            raise AssertionError("the condition did not become true in time")
+            raise AssertionError("the condition did not become true within the time limit of the test")
         await asyncio.sleep(0.02)
 
 
 class BackendContract:
-    """The contract of `Backend`: offers, launch, probe, terminate, all idempotent by name."""
+    """Tests of `Backend`: offers, launch, probe and terminate.
+
+    Repeating a call with the same name is harmless.
+    """
 
     async def test_an_offer_names_its_backend_and_never_has_a_negative_price(
         self, place: BackendUnderTest
@@ -120,7 +123,9 @@ class BackendContract:
 
     async def test_the_inventory_lists_what_runs_and_nothing_else(self, place: BackendUnderTest) -> None:
         if not isinstance(place.backend, SupportsInventory):
-            pytest.fail("a backend that cannot list its resources needs another way to be swept")
+            pytest.fail(
+                "the backend cannot list its machines, so the sweeper cannot find those that no attempt owns"
+            )
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await wait_for_state(place, handle, MachineState.RUNNING)
         assert handle.name in {h.name for h in await place.backend.inventory()}

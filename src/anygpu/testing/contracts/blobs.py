@@ -1,4 +1,4 @@
-"""The contract of every blob store. Tests of a store provide the fixture `blobs`, an empty store."""
+"""Tests that every blob store must pass. Tests of a store provide the fixture `blobs`, an empty store."""
 
 import asyncio
 import hashlib
@@ -26,7 +26,7 @@ BAD_KEYS += ["line\nbreak", "back\\slash", "dot.", "a#1", "x" * 241, "y/" * 500 
 
 
 class BlobsContract:
-    """The contract of `Blobs`: put, get, head, list, delete."""
+    """Tests of the methods put, get, head, list and delete of `Blobs`."""
 
     async def test_what_was_put_is_got(self, blobs: Blobs) -> None:
         before = await blobs.put("folder/a", b"hello")
@@ -154,7 +154,7 @@ class BlobsContract:
 
 
 class BlobPagesContract:
-    """The contract for stores that list in pages of at most a thousand keys."""
+    """Tests that a list with more keys than one page (a thousand keys) is complete."""
 
     async def test_a_list_longer_than_a_page_is_whole(self, blobs: Blobs) -> None:
         names = [f"many/{number:04}" for number in range(1005)]

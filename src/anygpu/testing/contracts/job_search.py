@@ -1,4 +1,4 @@
-"""The contract of a journal's job search."""
+"""Tests that the job search of every journal must pass."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def search(journal: Journal, **filters: object) -> list[int]:
 
 
 class JobSearchContract:
-    """The contract of a journal's job search. Tests subclass this class and provide the fixture `journal`."""
+    """Tests of `Journal.find`. To test a journal, subclass this class and provide the fixture `journal`."""
 
     async def test_jobs_come_last_submitted_first(self, journal: Journal) -> None:
         for number in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""The contract of every journal."""
+"""Tests that every journal must pass."""
 
 import asyncio
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def positions(recorded: Sequence[Recorded]) -> list[int]:
 
 
 class JournalContract:
-    """The contract of `Journal`. Tests subclass this class and provide the fixture `journal`."""
+    """Tests of `Journal`. To test a journal, subclass this class and provide the fixture `journal`."""
 
     async def test_a_submitted_job_is_seen_at_once(self, journal: Journal) -> None:
         written = await journal.submit(LAB, job_id(1), job_submitted(name="first"), at_ms=START_MS)

@@ -1,4 +1,7 @@
-"""The contract of checkpoint transfers: begin, PUT, verify, GET. Tests provide the fixture `blobs`."""
+"""Tests of checkpoint uploads and downloads on every blob store.
+
+Tests of a store provide the fixture `blobs`.
+"""
 
 import hashlib
 
@@ -16,9 +19,9 @@ MANIFEST = manifest_of(file_of("ckpt/last.pt", LARGE, b"tail"), file_of("ckpt/op
 
 
 class PublishingContract:
-    """The contract: an attempt downloads exactly what the previous attempt uploaded.
+    """Tests that an attempt downloads exactly the files that the previous attempt uploaded.
 
-    Incomplete uploads are rejected.
+    They also test that incomplete uploads are rejected.
     """
 
     async def test_what_one_attempt_uploads_the_next_one_downloads(self, blobs: Blobs) -> None:

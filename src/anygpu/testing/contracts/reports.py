@@ -1,4 +1,4 @@
-"""The contract of every store for agents' reports."""
+"""Tests that every store for agents' reports must pass."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ def points(*values: float, name: str = "loss", first_step: int = 0) -> list[Metr
 async def report(
     store: Reports, seq: int, *, attempt: int = 1, job: str = JOB, **fields: object
 ) -> ReportState:
-    """Store a batch with a single frame, number `seq`. The frame's logs and points are given as `fields`."""
+    """Store a batch with one frame, which has the number `seq` and the logs, points and progress in `fields`."""
     framed = {key: [(seq, value)] for key, value in fields.items() if key != "progress"}
     if "progress" in fields:
         framed["progress"] = fields["progress"]  # type: ignore[assignment]
@@ -59,9 +59,9 @@ def same(a: Sequence[MetricPoint], b: Sequence[MetricPoint]) -> bool:
 
 
 class ReportsContract:
-    """The contract of `Reports`. Tests subclass this class and provide the fixture `reports`.
+    """Tests of `Reports`. To test a store, subclass this class and provide the fixture `reports`.
 
-    The store of the fixture must have a log quota of 64 KiB.
+    The fixture returns a store with a log quota of 64 KiB.
     """
 
     async def test_nothing_is_known_of_an_attempt_never_heard_of(self, reports: Reports) -> None:

@@ -1,4 +1,7 @@
-"""The contract of signed URLs, tested over real HTTP. Tests of a store provide the fixture `blobs`."""
+"""Tests of the signed URLs of every blob store, over real HTTP.
+
+Tests of a store provide the fixture `blobs`.
+"""
 
 import asyncio
 import http.client
@@ -14,7 +17,7 @@ MIB = 1024 * 1024
 
 
 class SignedUrlsContract:
-    """The contract: a signed URL allows exactly one operation on one key, until the URL expires."""
+    """Tests that a signed URL allows exactly one operation on one key, until the URL expires."""
 
     @pytest.mark.parametrize("key", KEYS)
     async def test_a_signed_get_gives_the_bytes(self, blobs: Blobs, key: str) -> None:
@@ -67,7 +70,7 @@ class SignedUrlsContract:
 
 
 class PrivateBlobsContract:
-    """The contract: unsigned requests are rejected. Not used for LocalStack, which accepts them."""
+    """Tests that requests without a signature are rejected. Not used for LocalStack, which accepts them."""
 
     async def test_without_a_signature_nothing_is_given_or_taken(self, blobs: Blobs) -> None:
         await blobs.put("mine", b"hello")
@@ -88,7 +91,9 @@ async def is_refused(method: str, url: str, body: bytes | None = None) -> bool:
 
 def _fetch(method: str, url: str, body: bytes | None) -> tuple[int, bytes]:
     parts = urlsplit(url)
-    assert parts.hostname == "127.0.0.1", f"only loopback, not {parts.hostname}"
+    assert parts.hostname == "127.0.0.1", (
+        f"the tests call only 127.0.0.1, but the URL is for {parts.hostname}"
+    )
     connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=60)
     try:
         headers = UPLOAD_HEADERS if method == "PUT" else {}

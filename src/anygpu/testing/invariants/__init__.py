@@ -1,9 +1,6 @@
-"""The invariants that must hold after every simulated history. docs/explanation/simulation.md explains them.
+"""Check the invariants, which every simulated history must satisfy, against records of providers, agents and clients.
 
-They are checked against the records of providers, agents and clients. 1 one terminal state, 2 one committer, 3 nothing
-left billing, 4 the ledger, 5 limits, 6 the newest checkpoint, 7 one job per key, 8 nothing acknowledged is lost or
-duplicated, 9 deadlines are met, 10 the fold is repeatable, 11 no job starves, 12 no healthy agent is declared lost,
-13 migrations pay.
+docs/explanation/simulation.md lists the invariants by number and explains them.
 """
 
 from anygpu.testing.invariants import (

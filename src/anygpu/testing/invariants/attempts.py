@@ -1,6 +1,6 @@
-"""Invariants 2 (one attempt commits, one process leads, one agent trains) and 12 (no healthy agent is lost).
+"""Invariants 2 (of each job, one attempt at a time runs and commits) and 12 (no healthy attempt is declared lost).
 
-Invariant 12 means that no attempt is declared lost while its agent is healthy.
+Invariant 2 also says that only the control process that holds the lease (the leader) writes control events.
 """
 
 from collections import Counter, defaultdict
@@ -37,13 +37,15 @@ def _commits(timeline: JobTimeline) -> Iterator[Violation]:
         if isinstance(event, AttemptLaunching):
             if live is not None:
                 yield Violation(
-                    2, f"job {timeline.job_id}: attempt {event.attempt} started while another was live"
+                    2,
+                    f"job {timeline.job_id}: attempt {event.attempt} started while another attempt was live",
                 )
             live = event.attempt
         elif isinstance(event, CheckpointSaved | ArtifactSaved | AttemptEnded | AttemptLost):
             if event.attempt != live:
                 yield Violation(
-                    2, f"job {timeline.job_id}: {type(event).__name__} of attempt {event.attempt}"
+                    2,
+                    f"job {timeline.job_id}: {type(event).__name__} of attempt {event.attempt}, which was not live",
                 )
             if isinstance(event, AttemptEnded | AttemptLost):
                 live = None
@@ -59,7 +61,7 @@ def _leaders(world: SimWorld) -> Iterator[Violation]:
 
 
 def _overlaps(world: SimWorld) -> Iterator[Violation]:
-    """Yield a violation if two agents train a job at once. Machines that were paused are ignored."""
+    """Yield a violation if two agents train a job at the same time. Agents on paused machines are ignored."""
     by_job: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for record in world.environment.records:
         if record.trained_from is not None and not record.was_paused:
@@ -68,13 +70,13 @@ def _overlaps(world: SimWorld) -> Iterator[Violation]:
     for job_id, spans in by_job.items():
         for (_, until, one), (start, _, other) in pairwise(sorted(spans)):
             if until > start:
-                yield Violation(2, f"job {job_id} trained on {one} and {other} at once")
+                yield Violation(2, f"job {job_id} trained on {one} and {other} at the same time")
 
 
 def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:
-    """Yield a violation for each attempt that was declared lost although its agent had just been answered.
+    """Yield a violation for each attempt that was declared lost although the server had just answered its agent.
 
-    Attempts with more than one machine are ignored.
+    Attempts for which the provider started more than one machine are ignored.
     """
     books = [machine for provider in world.providers for machine in provider.machines]
     names = Counter(machine.name for machine in books)
@@ -86,7 +88,9 @@ def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iter
         for lost in timelines[record.job_id].events(AttemptLost):
             mine = lost.event.attempt == record.attempt and lost.event.failure.blame is Blame.INFRASTRUCTURE
             if mine and _was_healthy(record, machines[record.name], lost, patience_s):
-                yield Violation(12, f"{record.name} was healthy when declared lost: {lost.event.evidence}")
+                yield Violation(
+                    12, f"{record.name} was healthy when it was declared lost: {lost.event.evidence}"
+                )
 
 
 def _was_healthy(

@@ -1,4 +1,4 @@
-"""Invariant 6: an attempt resumes from the newest valid checkpoint, which was published completely."""
+"""Invariant 6: an attempt resumes from the newest valid checkpoint, and only from completely uploaded ones."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
     for record in world.environment.records:
         assigned = record.resume["step"] if record.resume is not None else None
         if record.restored_step not in (None, assigned):
-            yield Violation(6, f"{record.name} restored the bytes of another step")
+            yield Violation(6, f"{record.name} restored another step than that of its checkpoint")
 
 
 def _check_resumes(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:

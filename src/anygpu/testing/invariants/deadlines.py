@@ -1,4 +1,4 @@
-"""Invariant 9: a deadline is met if on-demand machines could meet it from the start."""
+"""Invariant 9: a job meets its deadline if it could meet it on on-demand machines alone."""
 
 from collections.abc import Iterator, Mapping
 

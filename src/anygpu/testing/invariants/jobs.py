@@ -37,9 +37,9 @@ def _lost_requests(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     for record in (client.record for client in world.clients):
         lost = [job_id for job_id in record.job_ids if job_id not in timelines]
         if lost:
-            yield Violation(1, f"jobs {lost} were accepted but are unknown")
+            yield Violation(1, f"jobs {lost} were accepted but are not in the journal")
         elif record.cancel_acked and not timelines[record.job_ids[0]].events_of((CancelRequested, *TERMINAL)):
-            yield Violation(1, f"the cancellation of job {record.job_ids[0]} was acknowledged but is lost")
+            yield Violation(1, f"the cancellation of job {record.job_ids[0]} was acknowledged but not stored")
 
 
 def _end(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
@@ -54,7 +54,7 @@ def _end(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
 
 
 def _outcome(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
-    """Yield a violation if the job ended otherwise than its script and spec require."""
+    """Yield a violation if the job's end does not follow from its script and spec."""
     view = world.recorder.views[timeline.job_id]
     script = SimScript.read(view.spec.env)
     for failed in timeline.events(JobFailed):
@@ -84,14 +84,16 @@ def _keys(world: SimWorld) -> Iterator[Violation]:
     for recorded in (commit.recorded for commit in world.recorder.commits):
         key = recorded.event.spec.idempotency_key if isinstance(recorded.event, JobSubmitted) else None
         if key is not None and first.setdefault(key, recorded.job_id) != recorded.job_id:
-            yield Violation(7, f"{key} was accepted as two jobs")
+            yield Violation(7, f"two jobs were created for the idempotency key {key}")
     for record in (client.record for client in world.clients):
         if record.key is not None and len(set(record.job_ids)) > 1:
-            yield Violation(7, f"{record.key} was answered with {record.job_ids}")
+            yield Violation(
+                7, f"requests with the idempotency key {record.key} were answered with {record.job_ids}"
+            )
 
 
 def _starving(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Yield a violation if the patient job waited too long for a machine while other jobs kept coming."""
+    """Yield a violation if the job with the key PATIENT_KEY waited too long while other jobs were submitted."""
     policy = world.scenario.policy
     for record in (client.record for client in world.clients):
         if record.key != PATIENT_KEY or not record.job_ids or record.job_ids[0] not in timelines:

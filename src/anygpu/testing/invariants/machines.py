@@ -1,6 +1,6 @@
-"""Invariant 3: every machine belongs to a live attempt or ends soon.
+"""Invariant 3: a machine that no live attempt owns is ended soon.
 
-Nothing is billed after a terminal state.
+No machine is billed after its attempt was released or its job has ended.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,9 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
     for machine in (machine for provider in world.providers for machine in provider.machines):
         owner = owners.get(machine.name)
         if owner is None or owner.intent.at > machine.launched_at:
-            yield Violation(3, f"{machine.id} was launched before the intent {machine.name} was written")
+            yield Violation(
+                3, f"{machine.id} was launched before AttemptLaunching for {machine.name} was written"
+            )
         else:
             yield from _machine(world, machine, owner)
     yield from _addresses(world)
@@ -59,16 +61,16 @@ def _addresses(world: SimWorld) -> Iterator[Violation]:
         released = float("inf") if address.released_at is None else address.released_at
         ended = float("inf") if address.machine.ended_at is None else address.machine.ended_at
         if released > max(ended, world.scenario.faults_until) + ORPHAN_S:
-            yield Violation(3, f"address {address.id} ({address.machine.name}) was left behind")
+            yield Violation(3, f"address {address.id} ({address.machine.name}) was not released")
 
 
 def _machine(world: SimWorld, machine: SimMachine, owner: MachineOwner) -> Iterator[Violation]:
     ended = float("inf") if machine.ended_at is None else machine.ended_at
     over = owner.over_at
     if ended > max(over, machine.launched_at, world.scenario.faults_until) + ORPHAN_S:
-        yield Violation(3, f"{machine.id} ({machine.name}) was not ended; its attempt was over at {over:.0f}")
+        yield Violation(3, f"{machine.id} ({machine.name}) was not ended; its attempt ended at {over:.0f} s")
     if machine.launched_at > over - LATE_EFFECT_S:
         return  # launched too late to be seen by the attempt: the sweeper ends the machine
     for at, what in owner.release_times():
         if ended > at:
-            yield Violation(3, f"{machine.id} ({machine.name}) was still billed at {what}")
+            yield Violation(3, f"{machine.id} ({machine.name}) was still billed after {what}")

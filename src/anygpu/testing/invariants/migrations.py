@@ -23,9 +23,9 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
         if left and migration_mode(view.spec, rules) != "act":
             yield Violation(13, f"job {job_id} migrated, which its policy does not allow")
         if len(left) > rules.max_moves:
-            yield Violation(13, f"job {job_id} migrated {len(left)} times")
+            yield Violation(13, f"job {job_id} migrated {len(left)} times, more often than its policy allows")
         if any(later.at - earlier.at < rules.min_interval_s for earlier, later in pairwise(left)):
-            yield Violation(13, f"job {job_id} migrated again too soon")
+            yield Violation(13, f"job {job_id} migrated again sooner than its policy allows")
         for number, stop in enumerate(left, 1):
             yield from _check_target(timeline, stop, left[:number])
 
@@ -33,7 +33,7 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 def _check_target(
     timeline: JobTimeline, stop: TimedEvent[StopRequested], left: Sequence[TimedEvent[StopRequested]]
 ) -> Iterator[Violation]:
-    """Yield a violation if the job migrated without a checkpoint, or to no offer, or to one it had left."""
+    """Yield a violation if the job migrated without a checkpoint, without a better offer, or back to an old offer."""
     number = stop.event.attempt
     if not any(
         entry.event.attempt == number and entry.at <= stop.at for entry in timeline.events(CheckpointSaved)
@@ -45,4 +45,4 @@ def _check_target(
     launched = {entry.event.attempt: entry.event.offer.key for entry in timeline.events(AttemptLaunching)}
     left_offers = {launched[each.event.attempt] for each in left}
     if not targets or targets[-1] is None or targets[-1].offer.key in left_offers:
-        yield Violation(13, f"job {timeline.job_id} migrated to an offer it had left, or to none")
+        yield Violation(13, f"job {timeline.job_id} migrated back to an old offer, or without a better offer")

@@ -1,4 +1,4 @@
-"""Invariants 4 (the ledger never decreases and equals the provider's meter) and 5 (no budget is exceeded)."""
+"""Invariants 4 (the ledger never decreases and equals the provider's charges) and 5 (no budget is exceeded)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -36,7 +36,7 @@ def machines_of(world: SimWorld, name: str) -> Iterator[tuple[SimProvider, SimMa
 def _ledger(world: SimWorld, timeline: JobTimeline, attempt: AttemptView) -> Iterator[Violation]:
     """Yield a violation if the ledger differs from the provider's charges.
 
-    Machines that were not yet listed before the release may or may not be included.
+    The ledger may or may not include machines that the provider listed only after the attempt was released.
     """
     release = _release(timeline, attempt.number)
     if release is None or _is_guess(attempt):
@@ -60,9 +60,9 @@ def _is_guess(attempt: AttemptView) -> bool:
 
 
 def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[Violation]:
-    """Yield a violation if the job exceeded its budget, or failed by it long before it was used up.
+    """Yield a violation if the job exceeded its budget, or was ended by its budget long before that was used up.
 
-    Skipped after clock jumps, which make estimates of running costs wrong.
+    Histories with clock jumps are not checked, because estimates of running costs are then wrong.
     """
     limit = view.spec.limits.max_cost_microusd
     if limit is None or world.faults.counts[Fault.CLOCK_JUMPED]:
@@ -72,7 +72,9 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
     within_s = STORM_S if world.scenario.rates else CALM_S
     slack = _slack(bills, dearest, within_s)
     if cost > limit + slack:
-        yield Violation(5, f"job {view.id} cost {cost}; its budget is {limit}, the bound {limit + slack}")
+        yield Violation(
+            5, f"job {view.id} cost {cost}; its budget is {limit}, the allowed maximum {limit + slack}"
+        )
     policy = world.scenario.policy
     early = _slack(bills, dearest, within_s + policy.min_useful_s + policy.stop_allowance_s)
     for failed in timeline.events(JobFailed):
@@ -85,14 +87,14 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
 def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: float) -> int:
     """Return the cost of one machine for `seconds` more, rounded up to a billing step.
 
-    This is the bound in docs/explanation/money.md.
+    This is how far a budget may be exceeded (docs/explanation/money.md, Budgets).
     """
     step_s = max((max(p.tariff.step_s, p.tariff.minimum_s) for p, _ in bills), default=0)
     return round(price * (seconds + step_s) / 3600)
 
 
 def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Yield a violation if too many paid attempts ran at once, by the journal or by the provider's data."""
+    """Yield a violation if too many paid attempts ran at once, according to the journal or the provider's records."""
     most = world.scenario.policy.max_paid_attempts
     spans: list[tuple[float, float]] = []
     rented: list[tuple[float, float]] = []
@@ -111,9 +113,9 @@ def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 
 
 def _first_machine(world: SimWorld, name: str, until: float) -> list[tuple[SimProvider, SimMachine]]:
-    """Return a list with the first machine called `name` that could be observed before `until`.
+    """Return a list with the first machine called `name` that was listed before `until`, and its provider.
 
-    The list is empty if there is none. The sweeper ends the other machines of that name.
+    The list is empty if there is none. Other machines of that name are not counted: the sweeper ends them.
     """
     return [(p, m) for p, m in machines_of(world, name) if m.listed_from < until - OBSERVATION_S][:1]
 

@@ -1,4 +1,4 @@
-"""Invariants 5 (no quota is exceeded, even by pending launches) and 11 (only resumable jobs are stopped)."""
+"""Invariants 5 (no project exceeds its quota) and 11 (only jobs that can resume are preempted for other jobs)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ def _quotas(world: SimWorld) -> Iterator[Violation]:
             held[recorded.project] += slots
             if held[recorded.project] > sharing.quotas.get(recorded.project, held[recorded.project]):
                 yield Violation(
-                    5, f"{recorded.project} has {held[recorded.project]} slots, which exceeds its quota"
+                    5, f"project {recorded.project} uses {held[recorded.project]} slots, more than its quota"
                 )
         elif isinstance(event, AttemptReleased) and view.attempts[event.attempt - 1].offer.backend in free:
             held[recorded.project] -= slots

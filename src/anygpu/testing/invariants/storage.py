@@ -35,18 +35,18 @@ async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[V
 def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterator[Violation]:
     written = (commit.recorded for commit in world.recorder.commits)
     if list(truth) != [recorded for recorded in written if recorded.project == project]:
-        yield Violation(8, "the journal does not contain the commits in their order")
+        yield Violation(8, "the journal does not contain the committed events in the order of their commits")
     shown = world.follower.received if project == SCOPE.project else []
     if list(truth[: len(shown)]) != shown:
         yield Violation(8, "a follower received events that the journal does not contain")
     if [recorded.position for recorded in truth] != list(range(1, len(truth) + 1)):
-        yield Violation(8, "the journal has a gap")
+        yield Violation(8, "the positions in the journal have a gap")
 
 
 def _frames(record: AgentRecord, log: bytes, points: Sequence[MetricPoint]) -> Iterator[Violation]:
-    """Yield a violation unless all acknowledged frames are stored once and in order.
+    """Yield a violation if an acknowledged frame (record of the spool) is not stored exactly once and in order.
 
-    More frames may be stored, because a response may have been lost.
+    More frames than the acknowledged ones may be stored, because the acknowledgement may have been lost.
     """
     acked = record.frames[: record.acked]
     if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):
@@ -55,19 +55,23 @@ def _frames(record: AgentRecord, log: bytes, points: Sequence[MetricPoint]) -> I
     if list(points) != record.points[: len(points)] or len(points) < most:
         yield Violation(8, f"the metrics of {record.name} differ from what was acknowledged")
     if record.went_back_to is not None:
-        yield Violation(8, f"{record.name} had to resend acknowledged frames from {record.went_back_to}")
+        yield Violation(
+            8, f"{record.name} had to send acknowledged frames again, from frame {record.went_back_to}"
+        )
 
 
 def _commits(record: AgentRecord, timeline: JobTimeline) -> Iterator[Violation]:
     saved = {entry.event.checkpoint.id for entry in timeline.events(CheckpointSaved)}
     for step, checkpoint_id in record.saved:
         if checkpoint_id not in saved:
-            yield Violation(8, f"the checkpoint of step {step} of {record.name} was acknowledged but is lost")
+            yield Violation(
+                8, f"the checkpoint of step {step} of {record.name} was acknowledged but not recorded"
+            )
     if not record.end_acked:
         return
     ends = [entry.event for entry in timeline.events(AttemptEnded) if entry.event.attempt == record.attempt]
     if not ends:
-        yield Violation(8, f"the end of {record.name} was acknowledged but is lost")
+        yield Violation(8, f"the end of {record.name} was acknowledged but is not in the journal")
     for marks in (event.marks for event in ends):
         if (marks.log_bytes, marks.metric_points) != (len(record.log), len(record.points)):
-            yield Violation(8, f"{record.name} ended before its frames were stored: {marks}")
+            yield Violation(8, f"{record.name} ended before all its reports were stored: {marks}")

@@ -1,4 +1,4 @@
-"""The committed events of one job with their times, and the violations that the checks report."""
+"""The committed events of one job with their times, and the type of a violation of an invariant."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violation of an invariant, with the invariant's number in docs/explanation/simulation.md."""
+    """A violation of an invariant. docs/explanation/simulation.md lists the invariants by number."""
 
     invariant: int
     text: str
@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class TimedEvent(Generic[E]):
-    """An event with the time of its commit."""
+    """An event with the virtual time of its commit, in seconds."""
 
     at: float
     event: E

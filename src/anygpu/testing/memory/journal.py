@@ -40,7 +40,7 @@ class _Lease:
 
 
 class MemoryJournal:
-    """An in-memory `Journal`. `now_s` is the clock for leases."""
+    """An in-memory `Journal`. `now_s` is the clock by which leases expire."""
 
     def __init__(
         self, *, now_s: Callable[[], float] = time.monotonic, on_commit: OnCommit | None = None

@@ -23,7 +23,10 @@ from anygpu.store.sampling import downsample_indices, thin_evenly
 
 @dataclass(slots=True)
 class _Log:
-    """A log with a size quota. Beyond it, the first and the newest bytes are kept and the middle is dropped."""
+    """A log.
+
+    If it exceeds its quota, the first and the newest bytes are kept and those in between are dropped.
+    """
 
     head: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)

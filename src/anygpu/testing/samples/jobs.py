@@ -29,7 +29,10 @@ STRANGER = Scope(organisation="other", project="vision", person="bob")
 
 
 def job_id(number: int) -> str:
-    """Return a UUIDv7 made from `number`. Job ids with consecutive numbers are one second apart."""
+    """Return a job id (UUIDv7) made from `number`.
+
+    The times in ids with consecutive numbers differ by a second.
+    """
     at_ms = START_MS + number * 1000
     return str(UUID(int=at_ms << 80 | 0x7 << 76 | 0x2 << 62 | number))
 
@@ -48,7 +51,7 @@ def attempt_launching(attempt: int = 1, backend: str = "local") -> AttemptLaunch
 
 
 def attempt_training(attempt: int = 1, backend: str = "local") -> list[Event]:
-    """Return the events of an attempt from its launch until the user's process runs."""
+    """Return the events of an attempt from its launch until the user's script runs."""
     return [
         attempt_launching(attempt, backend),
         AttemptLaunched(attempt=attempt, handle=Handle(name=f"anygpu-{attempt}", native={"pid": 7})),
@@ -78,7 +81,7 @@ def recovery_started(attempt: int = 1) -> RecoveryStarted:
 
 
 def interrupted_job() -> list[Event]:
-    """Return the events, after submission, of a job that was interrupted once and then completed."""
+    """Return the events after submission of a job whose first attempt failed and whose second attempt completed."""
     first = [
         *attempt_training(1),
         checkpoint_saved(100),

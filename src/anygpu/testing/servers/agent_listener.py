@@ -1,4 +1,4 @@
-"""An HTTP server for the agent protocol, to test backends alone. Every agent gets the same assignment."""
+"""An HTTP server that answers agents, to test backends without the real server."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class AgentListener:
-    """A server that gives every agent the same assignment, and records claims, ends and output."""
+    """A server that gives every agent the same assignment, and records the claims, reports and ends it receives."""
 
     def __init__(self, work: dict[str, Any]) -> None:
         self.work = {**NO_WORK, **work}

@@ -1,11 +1,11 @@
-"""A TCP proxy whose connections can be cut (also after a number of bytes), frozen and restored."""
+"""A TCP proxy that a test can make abort its connections, lose their data, or refuse new connections."""
 
 import asyncio
 import contextlib
 
 
 class CuttableProxy:
-    """A proxy that forwards connections to a port until it is cut."""
+    """A proxy that forwards connections to a port until the test aborts them, or after `bytes_left` bytes."""
 
     def __init__(self, port: int) -> None:
         self.target = port
@@ -34,7 +34,7 @@ class CuttableProxy:
             writer.transport.abort()
 
     def freeze(self) -> None:
-        """Hold back the data of all open connections without closing them, as when a laptop is suspended."""
+        """Discard the data of all open connections without closing them, as when a laptop is suspended."""
         self._frozen |= self._writers
 
     def take_down(self) -> None:

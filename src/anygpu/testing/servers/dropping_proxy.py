@@ -12,9 +12,9 @@ ACKED = re.compile(rb'"acked": ?(\d+)')
 
 
 class DroppingProxy:
-    """A proxy between clients and a server that drops a random share of the responses.
+    """A proxy between agents and a server that drops responses at random, each with the probability `drop`.
 
-    `acked` contains the highest acknowledgement that each agent received, by (job, attempt).
+    `acked` contains the highest frame number whose acknowledgement reached the agent, by (job, attempt).
     """
 
     def __init__(self, target_port: int, *, seed: int, drop: float) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 class FailoverProxy:
     """A proxy that forwards connections to the current server.
 
-    `connect` sets another server and closes the connections to the old one.
+    `connect` selects another server and closes the connections to the old server.
     """
 
     def __init__(self) -> None:

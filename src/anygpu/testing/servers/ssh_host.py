@@ -1,4 +1,4 @@
-"""Hosts with a real SSH server and their own home directory, for tests. No root is needed."""
+"""Simulated hosts for tests, each with a real SSH server and its own home directory. No root is needed."""
 
 import os
 import pwd
@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 class SshTestHost:
     """A host with an SSH server that can be closed and opened again.
 
-    `path` is the PATH of commands on the host.
+    `path` contains the directories of the environment variable PATH on the host.
     """
 
     def __init__(self, server: ServerKind, directory: Path, *, path: Sequence[str] = ()) -> None:

@@ -30,7 +30,7 @@ CLAIM_FOR_S = 300.0
 class SimAgent(AgentBase):
     """A simulated agent: claims an attempt, trains, sends reports, saves checkpoints and ends.
 
-    The agent stops itself when its lease expires.
+    If the lease of its attempt expires, the agent stops the training by itself.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SimAgent(AgentBase):
             self.stop("stopped")
 
     def deliver(self) -> None:
-        """Send the reports that a dead agent has not sent. Do nothing while the agent is alive."""
+        """Send the reports that a dead agent left in its spool. Do nothing while the agent is alive."""
         if self._dead and self.work and not self._delivering:
             self._delivering = True
             self.environment.loop.create_task(self._deliver())
@@ -139,7 +139,7 @@ class SimAgent(AgentBase):
         return False
 
     async def _deliver(self) -> None:
-        """Send the remaining reports of a dead agent, then report its end as lost."""
+        """Send the reports that a dead agent left in its spool, then report its end with the outcome `agent_lost`."""
         until = self.now() + DELIVER_S
         while self.now() < until and not self.rejected and self.record.end_acked is None:
             if self.record.acked >= len(self.record.frames):
@@ -183,9 +183,9 @@ class SimAgent(AgentBase):
         self.environment.maybe_disturb(self.machine, self.record)
 
     def _frames_to_skip(self) -> int:
-        """Return how many frames to skip in the next batch, to simulate reordering.
+        """Return how many frames (records of the spool) to leave out of the next batch, to simulate reordering.
 
-        The server then requests the missing frames.
+        The server then asks for the missing frames with ReportGap.
         """
         waiting = len(self.record.frames) - self.record.acked
         return 1 if waiting > 1 and self.environment.faults.occurs(Fault.REORDERED) else 0

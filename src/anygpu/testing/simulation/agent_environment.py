@@ -1,4 +1,4 @@
-"""The network and the blob store that simulated agents use, with the faults of their machines."""
+"""The network and the blob store that simulated agents use, and the faults that affect agents."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ class AgentEnvironment:
         return await self.network.call(connection, invoke)
 
     def maybe_disturb(self, machine: SimMachine, record: AgentRecord) -> None:
-        """Cut off the machine's network or pause the machine, if the fault injector decides so."""
+        """Cut the machine's network or pause the machine for a while, if the fault injector decides so."""
         now = self.loop.time()
         if self.faults.occurs(Fault.PARTITIONED):
             machine.cut_off_until = now + self.faults.uniform(10, 150)
@@ -72,7 +72,7 @@ def blob_key(url: str) -> str:
 
 
 class AgentBase:
-    """The state of a simulated agent that its training and its uploads share."""
+    """The state of a simulated agent that its training and its checkpoint uploads both use."""
 
     def __init__(
         self, machine: SimMachine, launch: LaunchRequest, environment: AgentEnvironment, provider: SimProvider

@@ -1,6 +1,7 @@
-"""Backends that rent from a simulated provider.
+"""Backends that rent machines from a simulated provider.
 
-Calls fail in all ways in which calls to real providers fail.
+At random, calls time out, are throttled, are rejected, or take effect without a response, as with real
+providers.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ BROKEN = Failure(code="ssh", message="SSH refused five times", blame=Blame.LAUNC
 
 
 class SimBackend:
-    """A backend that rents from a `SimProvider` and lists its machines."""
+    """A backend that rents machines from a `SimProvider` and can list them."""
 
     call_kinds: ClassVar[Mapping[str, CallKind]] = {
         "launch": "act",
@@ -151,7 +152,10 @@ class SimHostBackend(SimBackend):
 
 
 class SimCloudBackend(SimBackend):
-    """A backend that costs money and has a meter. Addresses may remain after their machine has ended."""
+    """A backend with paid machines and a meter.
+
+    A machine's address may stay allocated after the machine has ended.
+    """
 
     call_kinds: ClassVar[Mapping[str, CallKind]] = {
         **SimBackend.call_kinds,
@@ -189,9 +193,10 @@ def charged_microusd(provider: SimProvider, machine: SimMachine) -> int:
 
 
 def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observation:
-    """Return an observation of the machines with one name, as the provider lists them.
+    """Return what the provider's list says about `machines`, which all have the name of one attempt.
 
-    While a second machine of that name may not be listed yet, an ended machine gives ABSENT instead of GONE.
+    If all of them have ended, the state is GONE; but it is ABSENT as long as the list may not show another
+    machine of that name yet.
     """
     there = [machine for machine in machines if provider.is_listed(machine)]
     certain = provider.lists_completely(machines[0].name)

@@ -85,7 +85,7 @@ class SimClient:
 
 
 class SimFollower:
-    """A reader of the project's event stream that keeps the events it received."""
+    """A client that follows the events of a project and keeps all events it received."""
 
     def __init__(self, network: SimNetwork) -> None:
         self.received: list[Recorded] = []
@@ -98,7 +98,7 @@ class SimFollower:
             await self.catch_up(most=7)
 
     async def catch_up(self, most: int) -> bool:
-        """Read new events. Return whether there were any."""
+        """Read at most `most` new events. Return whether there were any."""
         after = self.received[-1].position if self.received else 0
         try:
             new: Sequence[Recorded] = await self._network.call(

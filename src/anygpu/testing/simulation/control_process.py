@@ -1,4 +1,4 @@
-"""A simulated control process: the real agent service, jobs and supervisor, on stores that can fail."""
+"""A simulated control process: the real `AgentService`, `Jobs` and `Supervisor`, with stores that can fail."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SECRET = b"simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
-    """The stores, backends and clock that all control processes use and that outlive each process."""
+    """The stores, backends and clock that all control processes of a history use. They survive crashes."""
 
     loop: VirtualLoop
     clock: VirtualClock
@@ -107,7 +107,7 @@ class _NoSecrets:
 
 
 def _new_wake(shared: SharedServices, life: ProcessLife) -> SimWake:
-    """Return the wake-up signal of a process. Some signals are lost, and a dead process receives none."""
+    """Return the wake-up signal of a process. Some wake-ups are lost, and a dead process receives none."""
     wake = _LossyWake(shared.loop)
     wake.faults = shared.faults
     gated: Any = crashable(wake, life, wait="call")

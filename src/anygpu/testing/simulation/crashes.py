@@ -1,4 +1,4 @@
-"""Simulated crashes. Every call of a dead process waits forever, so not even its `finally` clauses run."""
+"""Simulated crashes: after a crash, every call of the process waits forever, so its `finally` clauses never run."""
 
 import asyncio
 import inspect
@@ -66,9 +66,10 @@ class ProcessLife:
             await self._loop.create_future()
 
     async def call(self, kind: CallKind, call: Callable[[], Awaitable[T]]) -> T:
-        """Make one call on behalf of the process, unless it is dead.
+        """Make one call on behalf of the process and return its result. Never return if the process is dead.
 
-        Calls of stores take a random time, so that calls of different processes interleave.
+        Calls to stores (kinds `read` and `write`) take a random time, so that the calls of processes
+        interleave.
         """
         if self._latency_s and kind in ("read", "write"):
             await asyncio.sleep(self._faults.uniform(0, self._latency_s))
@@ -120,17 +121,19 @@ class ProcessLife:
 
 
 class _Proxy:
-    """An object with the methods of another object, which are called through a `ProcessLife`."""
+    """An object with the same methods as another object. Each call goes through `ProcessLife.call`."""
 
 
 def crashable(inner: T, life: ProcessLife, **kinds: CallKind) -> T:
-    """Return a wrapper whose calls stall and crash with the process.
+    """Return a wrapper of `inner` whose calls stall when the process stalls, and never return once it is dead.
 
-    `kinds` gives the kind of call of each method; the default is `read`.
+    `kinds` is the kind of call of each method, for example `submit="write"`; the default is `read`.
     """
     outer = _Proxy()
     if unknown := kinds.keys() - set(dir(inner)):
-        raise ValueError(f"{type(inner).__name__} has no {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"{type(inner).__name__} has no method {', '.join(sorted(unknown))}. Correct the arguments of `crashable`."
+        )
     for name in (name for name in dir(inner) if not name.startswith("_")):
         verb = getattr(inner, name)
         setattr(outer, name, _wrap(verb, life, kinds.get(name, "read")))

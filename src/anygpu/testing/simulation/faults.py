@@ -9,7 +9,7 @@ from enum import StrEnum
 class Fault(StrEnum):
     """The kinds of fault.
 
-    Occurrences are counted, and the test suite asserts that every kind has occurred.
+    Each occurrence is counted, and the test suite fails if a kind has never occurred.
     """
 
     KILLED_BEFORE_WRITE = "process killed before a write"
@@ -109,7 +109,10 @@ RATES: Mapping[Fault, float] = {
 
 
 class FaultInjector:
-    """A source of random faults from a seed, which counts the faults. No fault occurs after `until`."""
+    """Decides at random, from a seed, when a fault occurs, and counts the faults.
+
+    No fault occurs after `until` (virtual seconds).
+    """
 
     def __init__(
         self,
@@ -146,9 +149,9 @@ class FaultInjector:
 
 
 def random_rates(rng: random.Random) -> dict[Fault, float]:
-    """Return a random choice of faults with their rates.
+    """Return a random selection of faults with their rates (probability at each opportunity).
 
-    Histories with few kinds of fault reveal more errors than histories with all kinds.
+    Often only a few kinds are selected, because histories with few kinds of fault reveal more errors.
     """
     share = rng.choice([0.0, 0.15, 0.3, 0.3, 0.6, 1.0])
     return {fault: rate * rng.uniform(0.3, 1.2) for fault, rate in RATES.items() if rng.random() < share}

@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(eq=False, slots=True)
 class SimConnection:
-    """The connection of one caller to the control processes."""
+    """The connection of one agent or client to the control processes."""
 
     name: str
     is_cut_off: Callable[[], bool] = lambda: False
@@ -26,7 +26,7 @@ class SimConnection:
 
 
 class SimNetwork:
-    """The network that delivers calls to a control process that is alive."""
+    """The network, which delivers each call to one of the running control processes, chosen at random."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class SimNetwork:
         self._problem = problem
 
     async def call(self, line: SimConnection, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
-        """Return the response, or raise the error of the server.
+        """Call a control process with `invoke`. Return its response, or raise the error that it raised.
 
-        ServerUnreachable means that the call may or may not have been executed.
+        If there is no response in time, raise ServerUnreachable; the call may or may not have been executed.
         """
         answer = self._loop.create_future()
         timer = self._loop.call_later(TIMEOUT_S, _fail, answer, ServerUnreachable("no answer"))

@@ -17,9 +17,9 @@ from anygpu.testing.simulation.virtual_time import START_MS, VirtualLoop
 
 @dataclass(slots=True)
 class SimTariff:
-    """The hourly price and the billing rule.
+    """The hourly price and the billing rule of a provider.
 
-    The price may change, but a machine keeps the price of its launch.
+    If the price changes, machines that are already running keep the price at which they were launched.
     """
 
     price: int = 0  # micro-dollars per hour
@@ -34,14 +34,17 @@ class SimTariff:
         self.price = round(self.base_price * factor)
 
     def charge(self, price: int, launched: float, ended: float) -> int:
-        """Return the charge in micro-dollars for a machine, computed from times in whole seconds."""
+        """Return the charge in micro-dollars for a machine.
+
+        Its launch and end are rounded down to whole seconds.
+        """
         seconds = provider_time_ms(ended) // 1000 - provider_time_ms(launched) // 1000
         counted = max(self.minimum_s, ceil(Fraction(seconds, self.step_s)) * self.step_s)
         return floor(Fraction(price * counted, 3600) + Fraction(1, 2))
 
 
 def provider_time_ms(at: float) -> int:
-    """Return the time `at` by the provider's clock, which never jumps."""
+    """Convert virtual seconds to unix milliseconds by the provider's clock, which never jumps."""
     return START_MS + round(at * 1000)
 
 
@@ -66,7 +69,7 @@ class SimGuest(Protocol):
         ...
 
     def deliver(self) -> None:
-        """Send the reports that a dead agent has not sent."""
+        """Send the reports that a dead agent left in its spool."""
         ...
 
 
@@ -135,14 +138,18 @@ class SimProvider:
         return [machine for machine in self.machines_named(name) if machine.listed_from <= self.loop.time()]
 
     def is_listed(self, machine: SimMachine) -> bool:
-        """Return whether lists show the machine as running. A lagging list also shows ended machines."""
+        """Return whether the provider's list shows the machine as running.
+
+        A list that is not up to date still shows a machine for some seconds after it has ended.
+        """
         now = self.loop.time()
         return machine.listed_from <= now and (machine.ended_at is None or now < machine.listed_until)
 
     def lists_completely(self, name: str) -> bool:
-        """Return whether lists show every machine with this name.
+        """Return whether the provider's list is sure to show every machine with this name.
 
-        They do if names are unique, or if the newest machine is older than the maximum lag.
+        The list is complete if names are unique (`idempotent`), or if the newest machine was launched more
+        than LAG_S seconds ago.
         """
         newest = max((machine.launched_at for machine in self.machines_named(name)), default=0.0)
         return self.idempotent or newest + LAG_S < self.loop.time()
@@ -153,9 +160,10 @@ class SimProvider:
         return self.capacity - sum(machine.units for machine in self.active_machines())
 
     def create(self, launch: LaunchRequest, *, check_first: bool = True) -> SimMachine:
-        """Return the existing machine with the name of the launch, or create one.
+        """Return the existing machine with the name of the launch request, or create one.
 
-        A provider that is not idempotent finds only machines that are already listed.
+        A provider that is not idempotent may create a second machine, because it finds only machines that are
+        already in its list.
         """
         listed = not_ended(self.listed_machines(launch.name)) if check_first else []
         existing = self.machines_named(launch.name) if self.idempotent else listed
@@ -224,7 +232,7 @@ class SimProvider:
             self.agent_exited(machine)
 
     def agent_exited(self, machine: SimMachine) -> None:
-        """Mark the machine as idle. The machine is billed until it is ended."""
+        """Record that the agent has exited. The machine stays on and is billed until it is ended."""
         if machine.guest is not None:
             machine.guest.kill()
         machine.exited = True

@@ -1,7 +1,7 @@
 """Records that the invariants are checked against, independent of the control loop.
 
 Agents and clients record which of their requests were acknowledged. `CommitRecorder` records each commit with
-its writer and the leader.
+the process that wrote it and the process that held the control lease (the leader).
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from anygpu.testing.simulation.virtual_time import VirtualLoop
 
 @dataclass(frozen=True, slots=True)
 class SimFrame:
-    """One frame of an agent's spool."""
+    """One frame (numbered record) of an agent's spool."""
 
     seq: int
     log: bytes = b""
@@ -118,7 +118,7 @@ CONTROL_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A committed event with its time, its writer and the leader at that time."""
+    """A committed event, with the time, the process that wrote it, and the leader at that time."""
 
     at: float
     process: str
@@ -161,7 +161,8 @@ class CommitRecorder:
 class _RecordingJournal:
     """A journal that reports its writes to a recorder, in the order of the commits.
 
-    The order is right because the wrapped stores use no threads and commit before they return.
+    The wrapped stores use no threads and commit before they return, so the recorded order is that of the
+    commits.
     """
 
     def __init__(self, journal: Journal, process: str, witness: CommitRecorder) -> None:

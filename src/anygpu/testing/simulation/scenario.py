@@ -170,7 +170,7 @@ def scenario_for_seed(seed: int) -> Scenario:
 
 
 def _two_projects(rng: random.Random, seed: str) -> Scenario:
-    """Return a scenario of two projects with too few slots.
+    """Return a scenario in which two projects share a backend that has too little capacity for all jobs.
 
     Long jobs of one project are preempted for jobs of the other.
     """
@@ -268,9 +268,10 @@ def _one_project(seed: int) -> Scenario:
 
 
 def _with_stalling_leader(scenario: Scenario) -> Scenario:
-    """Return the scenario with a leader that often stalls.
+    """Return the scenario with control processes that often stall.
 
-    The other process then takes over before the leader notices.
+    While the leader stalls, the other process takes over, and the old leader must notice this when it
+    continues.
     """
     return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
 
@@ -280,7 +281,10 @@ def _with_short_patience(policy: ControlPolicy) -> ControlPolicy:
 
 
 def _with_deadline(job: SimJob, rng: random.Random) -> SimJob:
-    """Return the job with a deadline, which need not be met in a history with faults."""
+    """Return the job with a deadline.
+
+    Invariant 9 does not check it, because faults may make it impossible to meet.
+    """
     work_s = job.script.steps * job.script.step_s
     return replace(job, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)
 
@@ -288,7 +292,7 @@ def _with_deadline(job: SimJob, rng: random.Random) -> SimJob:
 def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
     """Return a scenario with unreliable spot backends and a reliable on-demand backend.
 
-    The deadline can be met with on-demand machines alone.
+    The job has a deadline that it can meet on on-demand machines alone.
     """
     spot = ScenarioBackend(name="spot", price=300_000, interruptible=True, idempotent=rng.random() < 0.5)
     other = ScenarioBackend(name="other", price=250_000, interruptible=True, quota=rng.choice([None, 0]))
@@ -391,7 +395,7 @@ def _random_backends(rng: random.Random) -> tuple[ScenarioBackend, ...]:
 
 
 def _crowd_of_jobs(rng: random.Random) -> tuple[SimJob, ...]:
-    """Return one patient job, which is large or has low priority, and many other jobs that keep coming."""
+    """Return one job that is large or has low priority, and many other jobs that are submitted while it waits."""
     script = SimScript(steps=2, step_s=rng.choice([15.0, 20.0]), save_every=2)
     large = rng.random() < 0.5
     patient = SimJob(

@@ -1,4 +1,4 @@
-"""The user's script as a simulated agent runs it: steps, checkpoints and exit."""
+"""A simulation of the user's script, which a simulated agent runs: steps, checkpoints and exit."""
 
 import hashlib
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class TrainingEnd:
 
 
 class SimTrainer:
-    """A runner of one simulated script, which starts from the script's checkpoint."""
+    """Runs one simulated script, starting from the checkpoint in the assignment if there is one."""
 
     def __init__(self, agent: AgentBase, uploader: SimUploader) -> None:
         self._agent = agent
@@ -114,7 +114,10 @@ class SimTrainer:
         return bool(self._agent.stopping)
 
     async def _stop(self) -> TrainingEnd:
-        """End the script within the grace period. Save a last checkpoint unless the job was cancelled."""
+        """End the script within the grace period.
+
+        If it was stopped or timed out, save a last checkpoint first.
+        """
         outcome = self._agent.stopping
         if outcome in ("stopped", "timeout") and self._step:
             self._uploader.save(self._step)

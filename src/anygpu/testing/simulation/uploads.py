@@ -12,7 +12,7 @@ CHUNK_BYTES = 24
 
 
 class SimUploader:
-    """A background task that uploads checkpoints, one at a time and in order."""
+    """Uploads an agent's checkpoints in the background, one at a time and in the order of their steps."""
 
     def __init__(self, agent: AgentBase) -> None:
         self._agent = agent

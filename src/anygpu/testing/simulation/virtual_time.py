@@ -14,14 +14,14 @@ START_MS = 1_763_000_000_000
 
 
 class Deadlock(RuntimeError):
-    """Every task waits, and no timer is set."""
+    """The simulation cannot continue, because every task waits and no timer is set."""
 
 
 _Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods, the simulation needs a dozen
 
 
 class VirtualCall:
-    """A scheduled callback, faster than asyncio's handle because a history needs thousands."""
+    """A scheduled callback. It has less overhead than asyncio's handle, because a history needs thousands."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
@@ -111,7 +111,7 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
 
     def _next_timer(self) -> VirtualCall:
         if not self._timers:
-            raise Deadlock(f"deadlock at {self._now:.3f} s")
+            raise Deadlock(f"deadlock at {self._now:.3f} s: every task waits, and no timer is set")
         when, _, call = heapq.heappop(self._timers)
         if not call.is_cancelled:
             self._now = max(self._now, when)
@@ -162,7 +162,7 @@ class VirtualClock:
 
 
 class SeededRandomness:
-    """Randomness from a seed."""
+    """Random tokens and numbers that depend only on the seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)

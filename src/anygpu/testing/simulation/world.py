@@ -1,4 +1,4 @@
-"""Build the simulated world of a scenario and run it until everything has ended."""
+"""Create all parts of a simulated history from its scenario, and run it until jobs and machines have ended."""
 
 import asyncio
 import hashlib
@@ -91,7 +91,7 @@ class SimWorld:
         return max((job.at for job in self.scenario.jobs), default=0.0)
 
     async def _disturb(self) -> None:
-        """Change wall clocks and prices when the fault injector decides so."""
+        """Every 5 seconds, change the wall clock and prices if the fault injector decides so."""
         while self.faults.active:
             await asyncio.sleep(5)
             for tariff in (provider.tariff for provider in self.providers if provider.tariff.price):
@@ -222,7 +222,7 @@ class SimWorld:
 def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Reports]]:
     """Return functions that open the SQL stores on SQLite in memory.
 
-    Each process has its own journal, with its own cache of views.
+    Each control process opens its own journal object, which has its own cache of views, on the same database.
     """
     from anygpu.store.sql.inline import InlineDatabase
     from anygpu.store.sql.journal import SqlJournal
