@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class InvalidSettings(AnygpuError):
-    """A setting is not valid. Correct the file or the environment variable named."""
+    """A setting is not valid. Correct the file or the environment variable that the message names."""
 
     code = "invalid_settings"
 
@@ -32,7 +32,7 @@ def setting(default: T, about: str, *, minimum: float | None = None, maximum: fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Settings of the server's addresses and of access to the server."""
+    """Settings of the server's addresses, its access rules and its log."""
 
     host: str = setting("127.0.0.1", "address the API listens on")
     port: int = setting(7791, "port of the API; 0 uses a free port", minimum=0, maximum=65535)
@@ -49,7 +49,9 @@ class ServerSettings:
     )
     public_url: str = setting("", "public URL of the API when it is behind a proxy")
     allowed_hosts: tuple[str, ...] = setting((), "additional host names accepted in the Host header")
-    allowed_origins: tuple[str, ...] = setting((), "additional web origins that may change state")
+    allowed_origins: tuple[str, ...] = setting(
+        (), "additional web origins whose pages may send requests that change data"
+    )
     shutdown_grace_s: float = setting(
         5.0, "seconds that running requests have to finish when the server stops", minimum=0
     )
@@ -71,19 +73,19 @@ class StoreSettings:
     )
     signed_url_s: float = setting(3600.0, "seconds a signed URL is valid", minimum=1)
     log_quota_bytes: int = setting(
-        256 * MIB, "log bytes stored per job; beyond that, the middle is dropped", minimum=65536
+        256 * MIB, "log bytes stored per job; beyond that, the middle of the log is dropped", minimum=65536
     )
     retention_days: float = setting(
         90.0, "days that logs, metrics and files of ended jobs are kept; 0 keeps them forever", minimum=0
     )
     gc_every_s: float = setting(
-        86400.0, "seconds between retention runs; 0: only with `anygpu gc`", minimum=0
+        86400.0, "seconds between removals of expired data; 0: only with `anygpu gc`", minimum=0
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """Intervals that agents receive when they claim an attempt."""
+    """Intervals and time limits that agents receive when they claim an attempt."""
 
     lease_s: float = setting(
         60.0, "seconds without contact to the server after which an agent stops its job", minimum=1
@@ -93,7 +95,9 @@ class AgentSettings:
     telemetry_every_s: float = setting(
         10.0, "seconds between measurements of CPU, memory and GPU", minimum=0.1
     )
-    cancel_grace_s: float = setting(10.0, "seconds between SIGTERM and SIGKILL", minimum=0)
+    cancel_grace_s: float = setting(
+        10.0, "seconds between SIGTERM and SIGKILL when a job is stopped", minimum=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,22 +109,24 @@ class ControlSettings:
     )
     sweep_every_s: float = setting(60.0, "seconds between searches for machines that no job owns", minimum=1)
     paid_timeout_s: float = setting(
-        25_200.0, "time limit on paid machines for jobs that set none, in seconds", minimum=60
+        25_200.0, "time limit in seconds on paid machines, for jobs that set no time limit", minimum=60
     )
     paid_attempts: int = setting(3, "paid attempts that one organisation may run at the same time", minimum=0)
     claim_limit_s: float = setting(600.0, "seconds a new machine has until its agent connects", minimum=1)
-    spot_tick_s: float = setting(600.0, "seconds between spot decisions for jobs with a deadline", minimum=1)
+    spot_tick_s: float = setting(
+        600.0, "seconds between choices of spot or on demand for jobs with a deadline", minimum=1
+    )
     move: str = setting(
-        "advise", "what to do when a running job would be better elsewhere: never, advise or act"
+        "advise", "migration of running jobs to better offers: never, advise (only say so) or act (migrate)"
     )
     useful_s: float = setting(
-        60.0, "minimum training time in seconds that the remaining budget must allow for a launch", minimum=0
+        60.0, "launch a job only if its remaining budget pays for this many seconds of training", minimum=0
     )
     stop_allowance_s: float = setting(
-        120.0, "seconds of the budget reserved for saving and stopping", minimum=0
+        120.0, "seconds of machine time that the budget reserves for saving and stopping", minimum=0
     )
     end_allowance_s: float = setting(
-        20.0, "seconds of the budget reserved for terminating the machine", minimum=0
+        20.0, "seconds of machine time that the budget reserves for ending the machine", minimum=0
     )
     leader_ttl_s: float = setting(
         15.0, "seconds a control process remains leader without renewing its lease", minimum=1
@@ -132,15 +138,19 @@ class ControlSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """Sharing of the organisation's own machines between projects."""
+    """Settings of the queue: how projects share the organisation's own machines."""
 
-    quotas: tuple[str, ...] = setting((), "slots reserved for projects, such as vision=4 or lab/speech=2")
-    may_borrow: bool = setting(True, "whether a project with a quota may also use idle slots of others")
+    quotas: tuple[str, ...] = setting(
+        (), "slots (GPUs or CPUs) reserved for projects, such as vision=4 or lab/speech=2"
+    )
+    may_borrow: bool = setting(
+        True, "whether a project with a quota may also use idle slots of other projects"
+    )
     preempt: bool = setting(
         True, "whether a job with checkpoints may be stopped for a job that is ahead of it in the queue"
     )
-    short_gpu_hours: float = setting(1.0, "jobs that have used fewer GPU hours go first", minimum=0)
-    long_gpu_hours: float = setting(32.0, "jobs that have used more GPU hours go last", minimum=0)
+    short_gpu_hours: float = setting(1.0, "jobs that have used fewer GPU hours than this go first", minimum=0)
+    long_gpu_hours: float = setting(32.0, "jobs that have used more GPU hours than this go last", minimum=0)
     runs_at_least_s: float = setting(
         600.0, "seconds a started job runs before it can be preempted", minimum=0
     )
@@ -163,24 +173,26 @@ class LocalSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
-    """Limits for one caller of the API."""
+    """Limits of the API: rates, sizes, and numbers of streams and jobs."""
 
     requests_per_s: float = setting(200.0, "requests per second and token; 0 is unlimited", minimum=0)
-    requests_burst: int = setting(1000, "requests a token may send in one burst", minimum=1)
+    requests_burst: int = setting(
+        1000, "requests that a token may send at once before the rate limit applies", minimum=1
+    )
     failed_logins_per_min: float = setting(
-        30.0, "invalid tokens per minute and address; 0 is unlimited", minimum=0
+        30.0, "requests with an invalid token per minute and client address; 0 is unlimited", minimum=0
     )
     spec_bytes: int = setting(MIB, "maximum bytes of a job spec or other JSON body", minimum=1024)
     report_bytes: int = setting(2 * MIB, "maximum bytes of an agent's report", minimum=MIB)
     upload_bytes: int = setting(2048 * MIB, "maximum bytes of a working-directory archive", minimum=1024)
     blob_bytes: int = setting(256 * MIB, "maximum bytes of a chunk of a checkpoint or artifact", minimum=1024)
-    followers: int = setting(1000, "maximum number of open streams", minimum=1)
-    page_jobs: int = setting(200, "maximum number of jobs in a page", minimum=1)
+    followers: int = setting(1000, "maximum number of event streams open at the same time", minimum=1)
+    page_jobs: int = setting(200, "maximum number of jobs in one page of a list", minimum=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSettings:
-    """Settings of prices that differ from the list price."""
+    """Settings of the price catalog, for prices that differ from the list price."""
 
     discounts: tuple[str, ...] = setting(
         (), "discounts on the list price, such as aws=10% or ec2/p5.48xlarge=25%"
@@ -194,7 +206,7 @@ class CatalogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings. `origins` maps each key to the source of its value."""
+    """All settings. `origins` maps each key to the source of its value: a file, a variable, …"""
 
     state: Path
     server: ServerSettings = ServerSettings()
@@ -250,10 +262,9 @@ def load(
     environ: Mapping[str, str] = os.environ,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Load the settings.
+    """Load the settings from the file, the environment and the command line (`overrides`).
 
-    The file overrides defaults, the environment overrides the file, and `overrides` (from the command line)
-    override both.
+    The file overrides the defaults, the environment overrides the file, and `overrides` override both.
     """
     values: dict[str, tuple[Any, str]] = {"state": (default_state(environ), DEFAULT)}
     file = path or config_path(environ)
@@ -279,9 +290,9 @@ def setting_rows(settings: Settings) -> Iterator[SettingRow]:
 
 
 def _backend_rows(settings: Settings) -> Iterator[SettingRow]:
-    """Yield one row per configured backend.
+    """Yield one row per backend in the settings.
 
-    Options are left out, because only the backend kind knows which of them are credentials.
+    The options of the backend are not shown, because only its kind knows which of them are credentials.
     """
     for name, table in settings.backends.items():
         key = f"backends.{name}"
@@ -325,11 +336,13 @@ def _parse_file(path: Path, *, required: bool) -> dict[str, Any]:
     except FileNotFoundError:
         if required:
             raise InvalidSettings(
-                f"The settings file {path} does not exist.", hint="Create it, or do not name it."
+                f"The settings file {path} does not exist.", hint="Create the file, or correct the path."
             ) from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InvalidSettings(f"The settings file {path} cannot be read: {error}") from error
+        raise InvalidSettings(
+            f"The settings file {path} is not readable or not valid TOML: {error}"
+        ) from error
 
 
 def _read_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
@@ -345,7 +358,7 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
 def _validate(key: str, value: Any, source: str) -> Any:
     """Return the value converted to the type of its setting.
 
-    Raise InvalidSettings if the type or the bounds do not fit.
+    Raise InvalidSettings if the value has another type or is out of bounds.
     """
     if key == "state":
         return _parse_state(value, source)
@@ -362,7 +375,7 @@ def _validate(key: str, value: Any, source: str) -> Any:
 
 def _parse_state(value: Any, source: str) -> Path:
     if not isinstance(value, str | Path) or not str(value):
-        raise InvalidSettings(f"{source}: state = {value!r} is not the path of a directory.")
+        raise InvalidSettings(f"{source}: state = {value!r} is not valid. Set it to the path of a directory.")
     return Path(value).expanduser().absolute()
 
 
@@ -452,6 +465,6 @@ def _backends(found: Mapping[str, tuple[Any, str]]) -> dict[str, dict[str, Any]]
     for name, table in tables.items():
         if not isinstance(table.get("kind"), str):
             source = next(found[key][1] for key in found if key.startswith(f"backends.{name}."))
-            hint = "Add it: `anygpu backend kinds` lists the kinds."
+            hint = "Add `kind`. `anygpu backend kinds` lists the kinds."
             raise InvalidSettings(f"{source}: backends.{name} has no `kind`.", hint=hint)
     return tables

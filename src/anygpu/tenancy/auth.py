@@ -1,7 +1,8 @@
-"""Authentication: tokens, browser sessions and login links, with their roles.
+"""Authentication by tokens, browser sessions and login links, each with a role.
 
-All three are stored in the same way: the hash of a secret with an owner, a role and an expiry. The stored
-role begins with the purpose (`session:member`), so that a secret for one purpose is not accepted for another.
+All three are secrets that are stored in the same way: the hash of the secret with an owner, a role and an
+expiry. The stored role begins with the purpose (`session:member`), so that a secret for one purpose is not
+accepted for another.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ SESSION_S = 7 * 86400.0
 
 
 class Role(StrEnum):
-    """The permissions of a token. Each role includes the roles below it."""
+    """The permissions of a token. Each role includes the permissions of the roles below it."""
 
     OPERATOR = "operator"  # the server: tokens of every organisation, retention, metrics
     ADMIN = "admin"  # the organisation's tokens
@@ -38,7 +39,7 @@ class Role(StrEnum):
 
 
 class TokenPurpose(StrEnum):
-    """The purpose of a secret. A secret is accepted for no other purpose."""
+    """What a secret is for: the API, a login link or a browser session. It is accepted for nothing else."""
 
     API = "api"
     LINK = "link"
@@ -47,7 +48,7 @@ class TokenPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sent a request, after authentication: scope and role."""
+    """Who sent a request, as found by authentication: the scope and the role."""
 
     scope: Scope
     role: Role
@@ -78,7 +79,10 @@ class TokenStore(Protocol):
     async def list(self, scope: Scope) -> Sequence[Token]: ...
 
     async def revoke(self, scope: Scope, token_id: str) -> None:
-        """Remove a token. Raise NotFound if it does not exist, so that one of two concurrent calls fails."""
+        """Remove a token. Raise NotFound if it does not exist.
+
+        So of two calls at the same time for one token, exactly one succeeds.
+        """
         ...
 
 
@@ -105,7 +109,10 @@ class Authenticator:
         life_s: float | None = None,
         token: str | None = None,
     ) -> tuple[Token, str]:
-        """Create a token, and return it with its secret. The secret is shown only here: the store has its hash."""
+        """Create a token, and return it with its secret.
+
+        The secret cannot be read again later, because only its hash is stored.
+        """
         return await self._issue_token(scope, role, TokenPurpose.API, label, life_s, token)
 
     async def create_login_code(self, caller: Caller) -> str:
@@ -121,7 +128,7 @@ class Authenticator:
         try:
             await self.revoke_token(link.scope, link.id)
         except NotFound:
-            raise Unauthorized("this login link was used before", hint="Create a new one.") from None
+            raise Unauthorized("this login link was used before", hint="Create a new link.") from None
         _, session = await self._issue_token(
             link.scope, role_of(link), TokenPurpose.SESSION, "browser", SESSION_S
         )

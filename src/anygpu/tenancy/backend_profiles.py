@@ -1,4 +1,7 @@
-"""Configure the backends of an organisation. Checks permissions, names in use, and jobs that still run there."""
+"""Add, change and remove the backends of an organisation.
+
+Checks the caller's permission, the name of the backend, and that no running job depends on it.
+"""
 
 import asyncio
 import re
@@ -34,7 +37,10 @@ Rotate = Callable[[bool], Awaitable[RotationResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRequest:
-    """A profile to add or change. In a change, a credential of None is removed and one left out is kept."""
+    """A backend profile to add or change.
+
+    In a change, a credential with the value None is removed, and a credential that is left out is kept.
+    """
 
     name: str
     kind: str
@@ -104,9 +110,9 @@ class BackendProfiles:
         return await self._wait_until_open(request.name)
 
     async def remove(self, caller: Caller, name: str, *, force: bool = False) -> Sequence[JobView]:
-        """Remove a backend, and return the jobs that still have machines there.
+        """Remove a backend, and return the jobs that still have machines of this backend.
 
-        Without `force`, such jobs prevent the removal: raise Conflict.
+        If there are such jobs, raise Conflict unless `force` is set.
         """
         caller.require(Role.ADMIN)
         entry = self._require_entry(caller, name)
@@ -118,7 +124,8 @@ class BackendProfiles:
         if left and not force:
             raise Conflict(
                 f"backend {name!r} still has {_describe_jobs(left)}",
-                hint="Cancel them or wait. `--force` removes it anyway; its machines may continue to cost money.",
+                hint="Cancel these jobs or wait. `--force` removes the backend anyway, and their machines may "
+                "continue to cost money.",
                 jobs=[view.id for view in left],
             )
         await self._profiles.delete(caller.scope, name)
@@ -131,7 +138,9 @@ class BackendProfiles:
         entry = await self._wait_until_open(name)
         if not entry.is_open:
             return BackendCheck(
-                account=AccountStatus(valid=False, message=entry.reason or "the backend is still opening")
+                account=AccountStatus(
+                    valid=False, message=entry.reason or "the backend is still opening; try again in a moment"
+                )
             )
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
@@ -139,7 +148,9 @@ class BackendProfiles:
                 offers = await _list_offers(entry.backend) if account.valid else ()
         except TimeoutError:
             return BackendCheck(
-                account=AccountStatus(valid=False, message=f"no answer within {CHECK_TIMEOUT_S:.0f} s")
+                account=AccountStatus(
+                    valid=False, message=f"the backend did not answer within {CHECK_TIMEOUT_S:.0f} s"
+                )
             )
         except Exception as error:  # noqa: BLE001  any error of an adapter is the result of the check
             return BackendCheck(
@@ -148,7 +159,7 @@ class BackendProfiles:
         return BackendCheck(account=account, offers=offers)
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
-        """Encrypt every credential and secret of this server again; with `new_key`, under a new key."""
+        """Encrypt every stored credential and secret again; with `new_key`, with a new key."""
         caller.require(Role.OPERATOR)
         return await self._rotate(new_key)
 
@@ -157,7 +168,7 @@ class BackendProfiles:
         if name not in existing:
             near = did_you_mean(name, existing)
             raise NotFound(
-                f"there is no backend {name[:100]!r}", hint=near or "`anygpu backend ls` lists them."
+                f"there is no backend {name[:100]!r}", hint=near or "`anygpu backend ls` lists the backends."
             )
         return existing[name]
 
@@ -172,7 +183,7 @@ class BackendProfiles:
             raise InvalidSpec([Problem("name", name, f"{name!r} is reserved", "choose another name", "body")])
 
     async def _existing_profile(self, caller: Caller, request: ProfileRequest) -> Profile | None:
-        """Return the profile to change; None for a new one.
+        """Return the profile that the request changes; None if the request adds a new one.
 
         Raise Conflict if the name belongs to a built-in backend or to one in the settings file.
         """
@@ -200,11 +211,17 @@ class BackendProfiles:
     async def _require_same_machines(
         self, caller: Caller, request: ProfileRequest, existing: Profile | None
     ) -> None:
-        """Raise Conflict if jobs still use a backend of this name that the new profile could not manage."""
+        """Raise Conflict if jobs still have machines of this backend that the new profile could not manage.
+
+        That is so if the machines belong to another organisation or to a backend of another kind.
+        """
         left = await self._jobs_on(request.name)
         own = existing is not None or all(view.organisation == caller.scope.organisation for view in left)
         if left and (not own or (existing is not None and existing.kind != request.kind)):
-            raise Conflict(f"backend {request.name!r} still has jobs", hint="Choose another name, or wait.")
+            raise Conflict(
+                f"backend {request.name!r} still has jobs",
+                hint="Choose another name, or wait until these jobs have ended.",
+            )
 
     async def _jobs_on(self, name: str) -> list[JobView]:
         return [view for view in await self._live_jobs() if _uses_backend(view, name)]
@@ -212,7 +229,7 @@ class BackendProfiles:
     async def _wait_until_open(self, name: str) -> BackendEntry:
         entry = self._backends.entry(name)
         if entry is None:
-            raise NotFound(f"backend {name!r} was removed in the meantime")
+            raise NotFound(f"backend {name!r} was removed meanwhile by another request. Add it again.")
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await self._backends.wait_opened(entry)
@@ -223,8 +240,8 @@ class BackendProfiles:
 
 SOURCE_DESCRIPTIONS = {BackendSource.BUILT_IN: "built in", BackendSource.SETTINGS: "in the settings file"}
 REMOVAL_HINTS = {
-    BackendSource.BUILT_IN: "`local.enabled = false` in the settings closes it.",
-    BackendSource.SETTINGS: "Remove its table from the file and restart the server.",
+    BackendSource.BUILT_IN: "To disable it, set `local.enabled = false` in the settings.",
+    BackendSource.SETTINGS: "Remove its table from the settings file and restart the server.",
 }
 
 
@@ -240,7 +257,7 @@ def _require_permission(
         return
     if kind.ambient(given.options):
         raise Forbidden(
-            "a backend without credentials uses those of the server's operator",
+            "a backend without credentials uses the server's own, which only the operator may do",
             hint="Add credentials with --credential, or ask the operator.",
         )
     before = existing.options if existing else {}

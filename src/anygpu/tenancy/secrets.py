@@ -1,4 +1,4 @@
-"""Resolve the secrets that a job refers to, when its attempt is claimed."""
+"""Look up the values of the secrets that a job refers to, when an agent claims its attempt."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -13,7 +13,7 @@ class SecretStore(Protocol):
 
 
 class JobSecrets:
-    """Resolves the secrets of a job, within its own project, to environment variables."""
+    """Returns the values of a job's secrets by environment variable. Uses only secrets of the job's project."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store

@@ -37,7 +37,7 @@ async def open_backends(
     wake: WakeSignal,
     stack: AsyncExitStack,
 ) -> BackendManager:
-    """Build the backend manager. Configured backends open in the background."""
+    """Build the backend manager. It opens the configured backends in background tasks."""
     context = BackendContext(
         secret=secret,
         agent_target=_agent_target(agent_url),
@@ -75,7 +75,10 @@ def _local_backend(settings: Settings, wake: WakeSignal, stack: AsyncExitStack) 
 
 
 def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) -> SettingsBackend:
-    """Parse a backend in the settings file, where credentials are among the options."""
+    """Parse the table of a backend in the settings file.
+
+    Its credentials are in the same table as its options.
+    """
     place = f"backends.{name}"
     try:
         if name == "local":
@@ -95,14 +98,20 @@ def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) ->
 
 
 def _agent_target(agent_url: str) -> tuple[str, int]:
-    """Return host and port at which this machine reaches the agent listener. SSH tunnels lead to it."""
+    """Return the host and port of the agent listener, as this machine reaches it.
+
+    The SSH tunnels from other machines lead to this address.
+    """
     parts = urlsplit(agent_url)
     host = parts.hostname or "127.0.0.1"
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), parts.port or 80  # noqa: S104 - not to listen
 
 
 def _wake_job(wake: WakeSignal, attempt_name: str) -> None:
-    """Wake the control loop for the job of an attempt (anygpu-<32 hex digits>-<number>). Ignores other names."""
+    """Wake the control loop, so that it checks the job of an attempt at once.
+
+    The job's id is in the attempt's name: anygpu-<32 hex digits>-<number>. Other names are ignored.
+    """
     parts = attempt_name.split("-")
     if len(parts) == 3 and len(parts[1]) == 32:
         wake.set(uuid_prefix(parts[1]))

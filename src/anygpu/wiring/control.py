@@ -24,7 +24,7 @@ from anygpu.wiring.stores import Stores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The clock, source of randomness and wake-up channel of this process."""
+    """The clock and the source of randomness of this process, and the signal that wakes its control loop."""
 
     clock: SystemClock
     randomness: SystemRandomness
@@ -88,9 +88,9 @@ def build_market(settings: Settings) -> CatalogCandidates:
 
 
 def terms_by_backend(policy: CatalogPolicy, backends: BackendManager) -> TermsOf:
-    """Return a function that gives the credits and egress price of a backend.
+    """Return a function that returns the credit and the egress price of a backend, by the backend's name.
 
-    The kind of a backend is the name of its cloud in the catalog.
+    The catalog has them by cloud; the kind of a backend is the name of its cloud.
     """
 
     def terms_of(backend: str) -> BackendTerms:
@@ -135,7 +135,9 @@ def control_policy(settings: Settings) -> ControlPolicy:
 def _migration_policy(wanted: str) -> MigrationPolicy:
     modes: dict[str, MigrationMode] = {mode: mode for mode in get_args(MigrationMode)}
     if wanted not in modes:
-        raise InvalidSettings(f"control.move = {wanted!r} is not one of {', '.join(modes)}")
+        raise InvalidSettings(
+            f"control.move = {wanted!r} is not valid. Set it to one of: {', '.join(modes)}."
+        )
     return MigrationPolicy(mode=modes[wanted])
 
 

@@ -88,7 +88,10 @@ class ServerParts:
 
 @asynccontextmanager
 async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
-    """Run a complete server and yield its address. On exit, everything is released in reverse order."""
+    """Run a complete server while the `async with` block runs. The value is the server's address.
+
+    At the end of the block, everything is closed in reverse order.
+    """
     state.prepare_directory(settings.state)
     async with AsyncExitStack() as stack:
         if settings.embedded:
@@ -208,7 +211,10 @@ def _hub(settings: Settings) -> Hub:
 
 
 def _poll_s(settings: Settings) -> float | None:
-    """Return the interval at which to poll for changes of other servers, in seconds; None if there are none."""
+    """Return the seconds between two polls for changes that other servers made.
+
+    Return None if no other server can use the same database.
+    """
     return None if settings.embedded else settings.control.poll_events_s
 
 
@@ -259,7 +265,7 @@ def _gate_rules(settings: Settings) -> AccessRules:
 
 
 async def _ensure_own_token(settings: Settings, access: Authenticator) -> None:
-    """Create the operator's token and store it in the state directory, unless it exists."""
+    """Create the operator's token and store it in the state directory, unless it exists already."""
     token = state.load_or_create_secret(settings.state / "token", _new_token).decode().strip()
     try:
         await access.caller_for_token(token)

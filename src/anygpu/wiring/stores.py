@@ -1,4 +1,4 @@
-"""Open the database and the blob store, and build everything that is stored in them."""
+"""Open the database and the blob store, and build the stores that use them: journal, reports, secrets, …"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ from anygpu.store.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """The database and everything stored in it or in the blob store."""
+    """The database, the blob store, and the stores that use them."""
 
     database: Database
     journal: SqlJournal
@@ -83,7 +83,10 @@ def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitab
 
 
 def _blob_options(settings: Settings) -> dict[str, Any]:
-    """Parse blob options: `endpoint=http://…` is for the blob store, `client.allow_http=true` for its HTTP client."""
+    """Parse the setting `store.blob_options`, a list of `name=value` texts.
+
+    `endpoint=http://…` is an option of the blob store, `client.allow_http=true` one of its HTTP client.
+    """
     options: dict[str, Any] = {}
     for text in settings.store.blob_options:
         name, _, value = text.partition("=")
