@@ -169,7 +169,7 @@ IMAGE = {"id": 1, "file_name": "a.png", "width": WIDTH, "height": HEIGHT}
         ({"images": None}, "train/_annotations.coco.json: is not a COCO file: it has no list 'images'"),
         (
             {"categories": [{"id": 3, "name": "cow"}]},
-            "valid/_annotations.coco.json: category 3 is 'cat' here and 'cow'",
+            "valid/_annotations.coco.json: category 3 is 'cat' here but 'cow'",
         ),
         (
             {"categories": [{"id": 3, "name": "cat"}] * 2},

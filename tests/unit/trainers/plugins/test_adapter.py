@@ -260,7 +260,7 @@ def test_a_checkpoint_that_does_not_exist_is_said(tmp_path: Path) -> None:
 
 def test_arrays_without_targets_are_said(tmp_path: Path) -> None:
     numpy.savez(tmp_path / "a.npz", x=[1, 2])
-    with pytest.raises(BadDataset, match=r"a\.npz: has x; x and y are needed"):
+    with pytest.raises(BadDataset, match=r"a\.npz: has the arrays x; it has to have x and y"):
         trained(f"{file(tmp_path)}:MyModel", tmp_path / "a.npz", tmp_path / "out", Watching(tmp_path))
 
 

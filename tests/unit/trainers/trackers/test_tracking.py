@@ -99,7 +99,7 @@ def test_a_tracker_that_never_answers_is_not_waited_for(
     result = line(tmp_path, Hanging(), patience_s=0.05).train()
     release.set()
     assert result.epochs == 3
-    assert "it does not answer" in capsys.readouterr().err
+    assert "the tracker does not answer" in capsys.readouterr().err
 
 
 def test_a_training_that_fails_is_told_as_failed(tmp_path: Path) -> None:
