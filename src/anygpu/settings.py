@@ -192,7 +192,7 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSettings:
-    """Settings of the price catalog, for prices that differ from the list price."""
+    """Settings of the price catalog: your discounts, credits and own prices."""
 
     discounts: tuple[str, ...] = setting(
         (), "discounts on the list price, such as aws=10% or ec2/p5.48xlarge=25%"

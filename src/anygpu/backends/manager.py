@@ -61,8 +61,8 @@ class BackendEntry:
 class UnavailableBackend:
     """Placeholder for a backend that is not open. Every method raises an error with the reason.
 
-    The error is not a LaunchError, which would mean that no machine runs: a machine that was launched earlier
-    may run.
+    The error is not a LaunchError, because that would mean that no machine runs. A machine that was launched
+    earlier may still run.
     """
 
     probe_every_s = 0.0

@@ -311,9 +311,9 @@ async def _run_delivery(link: SshLink) -> None:
 
 
 def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
-    """Raise unless the attempt has certainly ended.
+    """Raise unless it is certain that the attempt has ended.
 
-    That is so if a host confirms the end, or if every host answers that it does not know the attempt.
+    It is certain if a host confirms the end, or if every host answers that it does not know the attempt.
     """
     owners = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
     if any(not answer["gone"] for answer in owners):

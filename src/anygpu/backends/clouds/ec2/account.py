@@ -47,7 +47,7 @@ async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus
 async def _describe_quotas(aws: AwsClient, region: str) -> str:
     """Return the quotas of a region as text, such as '96 vCPUs G on demand, 0 vCPUs P5 spot'.
 
-    A quota that may not be read is shown as unknown.
+    If a quota cannot be read, for example without the permission, the text says so and ends there.
     """
     quotas: list[str] = []
     for code, name in QUOTAS.items():
