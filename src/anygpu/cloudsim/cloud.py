@@ -220,7 +220,9 @@ class Cloud:
         )
         if self.faults.trigger(FaultKind.QUOTA, context) or self._exceeds_quota(order, machine_type):
             raise CloudError(
-                ErrorReason.QUOTA, f"The limit of {order.vendor.name} is reached.", subject=machine_type.name
+                ErrorReason.QUOTA,
+                f"The vCPU quota of {order.vendor.name} is used up. Terminate an instance first.",
+                subject=machine_type.name,
             )
         offered = not machine_type.regions or order.region in machine_type.regions
         zones = (order.zone,) if order.zone else order.vendor.zones(order.region)

@@ -92,7 +92,7 @@ class MachineRuntime(Protocol):
     def set_connected(self, connected: bool) -> None:
         """Connect or cut the network.
 
-        While it is cut, connections stay open and data waits until it is restored.
+        While the network is cut, connections stay open, and data waits until the network is restored.
         """
         ...
 
@@ -105,7 +105,7 @@ class MachineRuntime(Protocol):
 class Instance:
     """A launched instance.
 
-    Times are in milliseconds by the simulator's clock; None if it has not happened yet.
+    Times are in milliseconds by the simulator's clock. A time is None if its event has not happened yet.
     """
 
     id: str

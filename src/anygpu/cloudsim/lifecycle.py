@@ -97,7 +97,7 @@ class InstanceLifecycle:
     def disconnect(self, instance: Instance, for_s: float | None = None) -> None:
         """Cut the machine's network without closing connections.
 
-        None: until `reconnect`; else for `for_s` seconds.
+        The network is restored after `for_s` seconds, or by `reconnect` if `for_s` is None.
         """
         assert instance.machine is not None
         instance.machine.set_connected(connected=False)
@@ -111,7 +111,7 @@ class InstanceLifecycle:
     async def refuse_ssh(self, instance: Instance, for_s: float | None = None) -> None:
         """Close the SSH port and abort its connections.
 
-        The port opens again after `for_s` seconds (None: never).
+        The port is opened again after `for_s` seconds, or never if `for_s` is None.
         """
         assert instance.machine is not None
         await instance.machine.stop_listening(instance.address)

@@ -17,7 +17,7 @@ STAYS_UP, STAYS_DOWN = 0.93, 0.85  # probability that availability, or its absen
 class CapacityTrace:
     """Whether spot capacity is available in each interval (tick) of `gap_s` seconds.
 
-    After the last tick it repeats.
+    After the last tick, the trace starts again.
     """
 
     gap_s: float

@@ -133,7 +133,7 @@ class AddressStore:
     def release(self, address: PublicAddress) -> None:
         """Release an address, which ends its billing.
 
-        Raise CloudError if it is associated with an instance.
+        Raise CloudError if the address is associated with an instance.
         """
         if address.instance:
             raise CloudError(ErrorReason.CONFLICT, f"The address {address.id} is in use.", subject=address.id)

@@ -21,7 +21,7 @@ OnCommit = Callable[[Sequence[Recorded]], None]
 class Guard:
     """Proof that the writer holds the control lease.
 
-    Once another process holds it, the write raises LeaseLost.
+    Once another process holds the lease, every write with this guard raises LeaseLost.
     """
 
     name: str

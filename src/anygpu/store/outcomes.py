@@ -61,7 +61,10 @@ class Outcomes:
     async def for_fingerprint(
         self, organisation: str, fingerprint: str, *, limit: int = 20
     ) -> Sequence[JobOutcome]:
-        """Return the outcomes of past jobs with this fingerprint that needed one attempt, in any project."""
+        """Return the outcomes of the organisation's jobs with this fingerprint that needed only one attempt.
+
+        The fingerprint is a hash that is equal for jobs whose steps take equally long.
+        """
         where = "organisation = ? AND fingerprint = ? AND attempts = 1"
         return await self._select_newest(
             where, (storable_text(organisation), storable_text(fingerprint)), limit

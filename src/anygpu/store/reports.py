@@ -114,8 +114,8 @@ class Reports(Protocol):
     async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
         """Return at most `max_count` points of one metric, for charts.
 
-        The result has the first and the last point, and the lowest and highest point of each bucket in
-        between.
+        The result has the first and the last point. The points in between are divided into ranges of equal
+        length (buckets), and the result has the lowest and the highest point of each bucket.
         """
         ...
 

@@ -10,8 +10,9 @@ Item = TypeVar("Item")
 def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
     """Return the indices of at most `max_count` values, for charts.
 
-    The result has the first and the last value, and the lowest and highest value of each bucket in between.
-    With a `max_count` below 4 there are no buckets.
+    The result has the first and the last value. The values in between are divided into ranges of equal length
+    (buckets), and the result has the lowest and the highest value of each bucket. With a `max_count` below 4
+    there are no buckets.
     """
     count = len(values)
     if count <= max_count:

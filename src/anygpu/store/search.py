@@ -62,7 +62,7 @@ def split_words(text: str) -> list[str]:
 
 
 def normalize_id_prefix(prefix: str) -> str | None:
-    """Return the start of a job id in the format of stored ids, with dashes. None if no id can start so."""
+    """Return the start of a job id in the format of stored ids, with dashes. None if no id can start with it."""
     digits = prefix.lower().replace("-", "")
     if not _HEX.fullmatch(digits) or len(digits) > 32:
         return None

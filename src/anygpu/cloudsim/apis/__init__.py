@@ -1,8 +1,8 @@
 """The HTTP APIs of the simulated vendors (cloud providers), one module or package for each vendor.
 
 Each module defines `VENDOR`, which describes regions, machine types, prices and credentials, and
-`app(cloud)`, which returns the ASGI application of the API. It is served under `/<vendor name>`: that of
-`lambda_.py` under `/lambda`. An example:
+`app(cloud)`, which returns the ASGI application of the API. The application is served under `/<vendor name>`,
+for example `/lambda` for `lambda_.py`. A module looks like this:
 
     VENDOR = SimVendor(
         name="example",

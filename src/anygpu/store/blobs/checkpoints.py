@@ -1,4 +1,4 @@
-"""Publish checkpoints and artifacts in three steps.
+"""Publish checkpoints and artifacts (result files) in three steps.
 
 1. The agent sends a manifest, which lists the files and their chunks, and uploads the chunks that the server
    does not have.

@@ -61,7 +61,7 @@ def plan_key(organisation: str, sha256: str) -> str:
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
     """Return the attempt that owns the manifest, and the manifest's id.
 
-    None if it is not the key of a manifest.
+    Return None if `key` is not the key of a manifest.
     """
     match = _MANIFEST.fullmatch(key)
     if not match:

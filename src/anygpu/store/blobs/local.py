@@ -22,7 +22,7 @@ MOVE_TRIES = 10
 
 
 class AtomicFile:
-    """The temporary file of one put.
+    """The temporary file to which one put writes its data.
 
     `publish` renames the file to its final name. Without `publish`, the file is deleted at the end of the
     `with` block. The methods block: call them in a thread.
@@ -137,7 +137,7 @@ class LocalBlobs(ObstoreReader):
         )
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]:
-        """Delete files of interrupted puts that are older than `before_ms`, and return them.
+        """Delete the files of interrupted puts that were last written before `before_ms`, and return them.
 
         In a dry run nothing is deleted.
         """

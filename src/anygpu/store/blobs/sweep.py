@@ -1,4 +1,4 @@
-"""Delete blobs that no kept job refers to (`anygpu gc`)."""
+"""Delete blobs that no job needs any more (`anygpu gc`)."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace

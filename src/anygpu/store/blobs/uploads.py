@@ -60,7 +60,7 @@ URL_LIFE_S = 3600.0
 
 
 class Uploads:
-    """Working-directory archives by sha256.
+    """Stores archives of working directories, by their sha256.
 
     Each organisation has its own copies and cannot see those of others.
     """
@@ -70,7 +70,7 @@ class Uploads:
         self._url_life_s = url_life_s
 
     async def has(self, organisation: str, sha256: str, *, since_ms: int = 0) -> bool:
-        """Return whether the archive is stored and not older than `since_ms`.
+        """Return whether the archive is stored, at or after the time `since_ms`.
 
         `anygpu gc` may delete an older archive before a job uses it.
         """
@@ -114,7 +114,7 @@ class Plans:
         return key
 
     async def read(self, key: str) -> dict[str, Any]:
-        """Return the plan with this key. Raises BlobMissing if retention has deleted the plan."""
+        """Return the plan with this key. Raises BlobMissing if `anygpu gc` has deleted it."""
         try:
             plan = json.loads(await self._blobs.get(key))
         except ValueError:

@@ -52,7 +52,7 @@ class ViewCache:
     def newest(self, job_id: str) -> JobView | None:
         """Return the newest cached view, or None.
 
-        It is up to date only if no other process writes to the job.
+        The cached view is up to date only if no other process writes to the job.
         """
         return self._views.get(job_id)
 

@@ -114,7 +114,7 @@ class SqlJournal:
     async def refold_stale(self, *, max_count: int = 500) -> int:
         """Compute again the views that were stored with another version of the fold, at most `max_count` of them.
 
-        Until then, filters may not find these jobs. Return the number of views that were updated.
+        Before its view is updated, filters may not find a job. Return the number of updated views.
         """
 
         def work(connection: Connection) -> int:

@@ -30,7 +30,7 @@ MAX_TAIL_RATIO = (
 
 @dataclass(slots=True)
 class MetricSeries:
-    """A row of `metric_series` without the attempt.
+    """A row of the table `metric_series` without the column `attempt_id`.
 
     The fields have the order of the columns; None means NaN.
     """

@@ -59,7 +59,9 @@ class PostgresDatabase:
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._closed:
-            raise Internal("The database is closed.")
+            raise Internal(
+                "The database is closed: the server is stopping. Repeat the request when it runs again."
+            )
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _write(self, work: Work[T], then: Callable[[T], None] | None, loop: asyncio.AbstractEventLoop) -> T:

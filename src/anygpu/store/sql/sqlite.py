@@ -93,7 +93,9 @@ class SqliteDatabase:
         self, queue: "SimpleQueue[_Task | None]", work: Work[T], then: Callable[[T], None] | None = None
     ) -> T:
         if self._closed:
-            raise Internal("The database is closed.")
+            raise Internal(
+                "The database is closed: the server is stopping. Repeat the request when it runs again."
+            )
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         queue.put(_Task(work, future, then))
         return await future

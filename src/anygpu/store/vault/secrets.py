@@ -28,7 +28,7 @@ class SecretInfo:
 
 
 class Secrets:
-    """Stores the secrets of a scope's project."""
+    """Stores the secrets of projects. The scope of a call names the project."""
 
     def __init__(self, database: Database, key_file: Path) -> None:
         self._database = database
@@ -96,4 +96,6 @@ def _validate(name: str, value: str) -> None:
         message = "is not a valid secret name; use up to 200 letters, digits, '_', '.', '/' and '-'"
         raise InvalidSpec([Problem("name", name[:200], message)])
     if len(value) > MAX_VALUE:
-        raise TooLarge(f"The secret {name} has {len(value)} characters; the limit is {MAX_VALUE}.")
+        raise TooLarge(
+            f"The secret {name} has {len(value)} characters; the limit is {MAX_VALUE}. Store a shorter value."
+        )

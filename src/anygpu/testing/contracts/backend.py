@@ -74,7 +74,7 @@ async def wait_until(holds: Callable[[], bool], within_s: float = 20) -> None:
 class BackendContract:
     """Tests of `Backend`: offers, launch, probe and terminate.
 
-    Repeating a call with the same name is harmless.
+    They also test that a call can be repeated with the same name without harm.
     """
 
     async def test_an_offer_names_its_backend_and_never_has_a_negative_price(

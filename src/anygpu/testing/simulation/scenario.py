@@ -283,7 +283,7 @@ def _with_short_patience(policy: ControlPolicy) -> ControlPolicy:
 def _with_deadline(job: SimJob, rng: random.Random) -> SimJob:
     """Return the job with a deadline.
 
-    Invariant 9 does not check it, because faults may make it impossible to meet.
+    Invariant 9 does not check this deadline, because faults may make it impossible to meet.
     """
     work_s = job.script.steps * job.script.step_s
     return replace(job, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)

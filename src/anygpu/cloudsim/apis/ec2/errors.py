@@ -29,7 +29,7 @@ class Ec2Error(Exception):
 def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
     """Return EC2's error for a CloudError.
 
-    Only errors that can occur with any kind of resource have their own code.
+    An error for which EC2 has no code of its own becomes `InvalidParameterValue`.
     """
     if refusal.reason is ErrorReason.BAD_CREDENTIALS:
         return Ec2Error("AuthFailure", DENIED)

@@ -109,7 +109,7 @@ class SimulatedRunPod:
     def _stock(self, gpu: RunPodGpu, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the availability of a GPU by data center.
 
-        It is `NONE` if this count or cloud is not offered.
+        The availability is `NONE` if this number of GPUs or this cloud is not offered.
         """
         count, cloud = int(query.get("count", 1)), query.get("cloud", SECURE)
         machine_type = VENDOR.find_type(type_name(gpu.id, count, cloud))

@@ -1,4 +1,4 @@
-"""Pod orders and the JSON of a pod (docs.runpod.io/api-reference-v2, Pods)."""
+"""Requests for pods, and the JSON of a pod (docs.runpod.io/api-reference-v2, Pods)."""
 
 import shlex
 from collections.abc import Mapping

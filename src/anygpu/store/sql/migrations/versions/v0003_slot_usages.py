@@ -1,4 +1,4 @@
-"""Add the slot time that projects have used on the organisation's own machines."""
+"""Add the slot-seconds (GPU or processor time) that projects have used on their organisation's own machines."""
 
 import sqlalchemy as sa
 from alembic import op
