@@ -1,1 +1,1 @@
-"""Analyse a training script without running it: what it trains, how much, and what would make it cheaper."""
+"""Analyse a training script without running it: model, data, duration, memory, and what wastes money."""

@@ -1,4 +1,4 @@
-"""Results of an analysis: values with their location and confidence, and a summary table."""
+"""Results of an analysis: values found in the code with location and confidence, and a summary table."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -18,7 +18,7 @@ Severity = Literal["costs", "risks", "hint"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFinding(Generic[T]):
-    """One value found in the code, with its location and confidence (0 to 1)."""
+    """One value found in the code, with its location, confidence (0 to 1) and the reason for the value."""
 
     value: T
     file: str = ""
@@ -37,7 +37,7 @@ class CodeFinding(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lint:
-    """Code that wastes money or can lose work, with advice."""
+    """A place in the code that wastes money or can lose work, with advice."""
 
     code: str
     message: str
@@ -49,7 +49,7 @@ class Lint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadProblem:
-    """Why a file could not be read or parsed completely."""
+    """The reason why a file could not be read or parsed completely."""
 
     file: str
     message: str
@@ -58,7 +58,7 @@ class ReadProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """Everything that was found in the code, which is never run. A field is None if it was not found."""
+    """Everything that was found in the code, without running it. A field is None if it was not found."""
 
     frameworks: tuple[CodeFinding[str], ...] = ()
     model: CodeFinding[str] | None = None
@@ -96,7 +96,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadCharacteristics:
-    """Properties of the workload that the planner needs, each with its evidence."""
+    """Properties of a job that the planner needs, each with the place in the code it was derived from."""
 
     duration_hours: CodeFinding[float]  # on `gpus` reference GPUs
     duration_range_hours: tuple[float, float]
@@ -148,7 +148,7 @@ class SummaryRow:
 
 
 def summary(read: Analysis) -> tuple[SummaryRow, ...]:
-    """Return the rows for unreadable files, for the findings, and for the values derived from them."""
+    """Return the summary table: files that could not be read, values found, and values derived from them."""
     rows = [_problem_row(problem) for problem in read.problems[:MAX_PROBLEMS]]
     rows += [
         SummaryRow(
@@ -163,7 +163,7 @@ def summary(read: Analysis) -> tuple[SummaryRow, ...]:
 
 
 def _problem_row(problem: ReadProblem) -> SummaryRow:
-    """Return a row with a short form of the message; the full message is the row's reason."""
+    """Return a row for a file that could not be read. The row shows the beginning of the message."""
     location = f"{problem.file}:{problem.line}" if problem.line else problem.file
     return SummaryRow(
         "not read", problem.message.partition(" (")[0].partition(";")[0], "-", location, problem.message
@@ -211,7 +211,10 @@ def _derived_rows(read: Analysis) -> list[SummaryRow]:
 
 
 def _time_label(job: WorkloadCharacteristics) -> str:
-    """Return the label of the time row, with the reference GPU if the time was estimated for one."""
+    """Return the label of the row with the predicted time.
+
+    It names the GPU if the time is for a certain GPU.
+    """
     if job.effort is None:
         return "time"
     family = reference_gpu().family
@@ -223,7 +226,7 @@ def _format_gb(gigabytes: float) -> str:
 
 
 def _format_hours(hours: float) -> str:
-    """Format a duration in a suitable unit."""
+    """Format a duration, given in hours, in seconds, minutes, hours or days."""
     for unit, in_hours, until in (("s", 1 / 3600, 1 / 60), ("min", 1 / 60, 1.5), ("h", 1.0, 48.0)):
         if hours < until:
             return f"{hours / in_hours:.2g} {unit}"

@@ -32,7 +32,7 @@ def job_script(spec: JobSpec) -> str:
 def analyse_job(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
     """Analyse what a job trains, without running any of its code.
 
-    Return None if nothing is known about the job.
+    Return None if the job has no trainer and no code, and its script is not among `files`.
     """
     analysis = _analyse(spec, files)
     if analysis is None or not isinstance(spec.requirements, str):
@@ -74,7 +74,7 @@ MAX_ENTRIES = 20_000
 
 
 def read_archive(archive: bytes, subdir: str = "") -> dict[str, bytes]:
-    """Return the archive's files by their path below `subdir`.
+    """Return the code and configuration files of an archive (.tar.gz), by their path below `subdir`.
 
     If the archive is broken or too large, return the files read so far.
     """
@@ -101,7 +101,7 @@ def _relative_path(name: str, subdir: str) -> str:
 
 
 class _BoundedInflate(io.RawIOBase):
-    """A stream that decompresses on read, up to a size limit. A small archive can unpack to a huge one."""
+    """A stream that decompresses on read, up to a limit, since a small archive can unpack to huge files."""
 
     def __init__(self, archive: bytes) -> None:
         self._inflate = zlib.decompressobj(wbits=31)
@@ -113,7 +113,7 @@ class _BoundedInflate(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return at most `size` decompressed bytes. `size` is never negative here."""
         if self._left <= 0:
-            raise tarfile.ReadError("more than is read of an archive")
+            raise tarfile.ReadError("the unpacked archive is larger than the limit")
         piece = self._inflate.decompress(self._rest, max(1, size))
         self._rest = self._inflate.unconsumed_tail
         self._left -= len(piece)

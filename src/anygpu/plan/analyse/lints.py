@@ -1,4 +1,4 @@
-"""Find code that wastes money or can lose work, with advice for each finding."""
+"""Find code that wastes money or can lose work (lints), with advice for each."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ _GPU_FRAMEWORKS = frozenset(
 
 
 def find_lints(code: Code, analysis: Analysis) -> tuple[Lint, ...]:
-    """Return all lints of the code, most expensive first."""
+    """Return the places in the code that waste money or can lose work, most expensive first."""
     finding = [
         *_no_resume(analysis),
         *_never_saves(analysis),
@@ -51,9 +51,9 @@ def _no_resume(analysis: Analysis) -> Iterator[Lint]:
     if analysis.resuming is not None and not analysis.resuming.value and _trains(analysis):
         yield _lint(
             "no-resume",
-            "An interrupted run starts from zero: nothing loads a saved state.",
-            "Load the newest checkpoint at start (anygpu.resume_path() names it), or give resume_args;"
-            " spot machines, at a third of the price, are used only then.",
+            "An interrupted run starts from zero, because the code does not load a checkpoint.",
+            "Load the newest checkpoint at the start (from anygpu.resume_path()), or set resume_args."
+            " Only then can the job use spot machines, which cost about a third.",
             analysis.resuming,
         )
 
@@ -62,8 +62,8 @@ def _never_saves(analysis: Analysis) -> Iterator[Lint]:
     if analysis.checkpointing is not None and not analysis.checkpointing.value and _trains(analysis):
         yield _lint(
             "no-checkpoint",
-            "Nothing is saved while it trains: a lost machine loses the whole run.",
-            "Save model, optimiser and step every few minutes of work.",
+            "The code saves nothing during training, so a lost machine loses the whole run.",
+            "Save model, optimiser and step every few minutes.",
             analysis.checkpointing,
             "risks",
         )
@@ -74,8 +74,8 @@ def _checkpoint_outside(analysis: Analysis) -> Iterator[Lint]:
         if _ABSOLUTE.match(path.value) and not path.value.startswith(_SYNCED):
             yield _lint(
                 "checkpoint-outside",
-                f"Checkpoints go to {path.value}, outside the directory that is kept.",
-                "Write them below the working directory (checkpoint.paths in the spec), or they die with the machine.",
+                f"Checkpoints are written to {path.value}, which is lost when the machine ends.",
+                "Write them below the working directory, and set checkpoint.paths in the spec.",
                 path,
                 "risks",
             )
@@ -92,8 +92,8 @@ def _absolute_path(code: Code, analysis: Analysis) -> Iterator[Lint]:
         ):
             yield _lint(
                 "absolute-path",
-                f"Reads {path.value}, which is on this machine only.",
-                "Take the path as an argument and name the data in `dataset`; it is then brought to the machine.",
+                f"Reads {path.value}, which may not exist on other machines.",
+                "Take the path from an argument, and set `dataset`: the data is then copied to the machine.",
                 path,
                 "risks",
             )
@@ -104,8 +104,8 @@ def _fixed_world_size(analysis: Analysis) -> Iterator[Lint]:
     if analysis.gpus is not None and analysis.gpus.value > 1 and analysis.gpus.file != "command line":
         yield _lint(
             "fixed-world-size",
-            f"Is fixed to {analysis.gpus.value} GPUs: no smaller or cheaper machine can take it.",
-            "Take the number from the environment (torchrun's WORLD_SIZE, devices='auto').",
+            f"The code requires {analysis.gpus.value} GPUs, so it cannot run on a smaller, cheaper machine.",
+            "Take the number of GPUs from the environment (torchrun's WORLD_SIZE, devices='auto').",
             analysis.gpus,
         )
 
@@ -113,7 +113,7 @@ def _fixed_world_size(analysis: Analysis) -> Iterator[Lint]:
 def _is_small(analysis: Analysis) -> bool:
     """Return whether the model is too small to benefit from mixed precision.
 
-    If the model's size is unknown, the size of its data decides.
+    If the size of the model is unknown, a model with little training data counts as small.
     """
     if analysis.parameters is not None:
         return analysis.parameters.value < SMALL_MODEL
@@ -133,7 +133,7 @@ def _no_amp(analysis: Analysis) -> Iterator[Lint]:
     ):
         yield _lint(
             "no-amp",
-            "Trains in 32 bits: tensor cores stay idle and activations take twice the memory.",
+            "Trains in 32 bits, so tensor cores are not used and activations take twice the memory.",
             "Use mixed precision (autocast with bfloat16, bf16=True, precision='bf16-mixed').",
             analysis.precision,
         )
@@ -164,7 +164,7 @@ def _frequent_evaluation(code: Code) -> Iterator[Lint]:
 
 
 def _steps_optimiser(loop: ast.AST) -> bool:
-    """Return whether this loop itself, not a nested loop, steps the optimiser."""
+    """Return whether this loop computes gradients itself, and not only in a loop nested inside it."""
     body = getattr(loop, "body", [])
     direct = [
         node
@@ -178,8 +178,8 @@ def _steps_optimiser(loop: ast.AST) -> bool:
 def _eval_lint(file: str, line: int, message: str) -> Lint:
     return Lint(
         code="eval-every-step",
-        message=f"{message} Most of the bill is then evaluation.",
-        advice="Evaluate once an epoch, or every few hundred steps.",
+        message=f"{message} So most of the cost is for evaluation.",
+        advice="Evaluate once per epoch, or every few hundred steps.",
         file=file,
         line=line,
     )

@@ -1,7 +1,7 @@
-"""Read a training script without running it: what it trains, how much, and what would make it cheaper.
+"""Analyse a training script without running it: what it trains, how long, and what wastes money.
 
 analysis = analyse(source, name="train.py", args=("--epochs", "3"), files={"config.yaml": text})
-analysis.batch_size        # Found(value=64, file="train.py", line=12, confidence=0.95, ...)
+analysis.batch_size        # CodeFinding(value=64, file="train.py", line=12, confidence=0.95, ...)
 analysis.lints             # code that wastes money or can lose work
 analysis.characteristics   # duration, GPU memory, interruptible, ...
 summary(analysis)          # rows for a table
@@ -42,10 +42,10 @@ def analyse(
     args: Sequence[str] = (),
     files: Mapping[str, bytes | str] | None = None,
 ) -> Analysis:
-    """Return what a script trains and needs, without running the script. Bad input raises nothing.
+    """Return what a script trains and needs, without running the script. Invalid input raises no error.
 
-    `files` are other files of the working directory, by path: imported modules and configuration files
-    are analysed too.
+    `files` has the other files of the working directory by path. Those that the script imports or names as
+    configuration are analysed too.
     """
     other_files = files or {}
     main = source.read_source(name, text)
@@ -64,7 +64,7 @@ def analyse(
 
 
 def lints(analysis: Analysis) -> tuple[Lint, ...]:
-    """Return the findings that waste money or can lose work, most expensive first."""
+    """Return the places in the code that waste money or can lose work, most expensive first."""
     return analysis.lints
 
 
@@ -103,9 +103,9 @@ def _fields(code: Code) -> Analysis:
 
 
 def _imported(main: SourceFile, files: Mapping[str, bytes | str]) -> tuple[SourceFile, ...]:
-    """Return modules of the working directory that the script imports.
+    """Return the modules among `files` that the script imports, directly or indirectly.
 
-    Imports are followed three levels deep, up to a total size.
+    Imports are followed three levels deep, up to a number of files and a total size.
     """
     seen: dict[str, SourceFile] = {}
     budget, waiting = OTHER_CHARS, [main]
@@ -130,9 +130,9 @@ def _module_files(main: SourceFile, files: Mapping[str, bytes | str]) -> list[st
 
 
 def _less_sure(read: Analysis, sources: Sequence[SourceFile]) -> Analysis:
-    """Lower the confidence of findings from files that could not be parsed completely.
+    """Lower the confidence of values from files that could not be parsed completely.
 
-    If the script itself is such a file, the confidence of all findings is lowered.
+    If the script itself is such a file, the confidence of all values is lowered.
     """
     broken = {source.name for source in sources if not source.whole}
     everything = not sources[0].whole

@@ -1,4 +1,4 @@
-"""Analyse a job for a trainer: from its settings and, for built-in trainers, from their planner hints."""
+"""Analyse a job that uses a trainer, from its settings and from the hints of built-in trainers."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -15,7 +15,10 @@ CONFIG_FILE = "config"
 
 
 def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
-    """Analyse a job for a trainer from its settings. Of a third-party trainer only the settings are known."""
+    """Analyse a job that uses a trainer, from the job's settings `config`.
+
+    A built-in trainer also declares its framework, default model and model sizes (`PlannerHints`).
+    """
     hints = registry.planner_hints(trainer)
     _, named_model = registry.parse_name(trainer)
     given = {ALIASES.get(name, name): value for name, value in config.items()}
@@ -41,9 +44,14 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
 
 
 def _resumes(trainer: str) -> CodeFinding[bool]:
-    """Return that the trainer saves and resumes: certain if it is built in, else only the contract."""
+    """Return that the trainer saves checkpoints and resumes.
+
+    This is certain for a built-in trainer. Other trainers should do so, but it has not been checked.
+    """
     confidence = SURE if registry.is_built_in(trainer) else GUESS
-    return CodeFinding(value=True, file=CONFIG_FILE, confidence=confidence, because="trainers resume")
+    return CodeFinding(
+        value=True, file=CONFIG_FILE, confidence=confidence, because="trainers save checkpoints and resume"
+    )
 
 
 def _model(named: str, hints: PlannerHints) -> CodeFinding[str] | None:
@@ -66,7 +74,7 @@ def _parameters(model: CodeFinding[str] | None, hints: PlannerHints) -> CodeFind
 
 
 def _known_size(model: str) -> int | None:
-    """Return the published size of a model, the size in its name, or the one that any trainer declares."""
+    """Return the number of parameters as published, as given in the name, or as declared by any trainer."""
     shape = models.find_model(model)
     size = shape.parameters if shape else models.parameters_in_name(model)
     return size or registry.declared_model_sizes().get(model)
@@ -82,7 +90,9 @@ def _setting(config: Mapping[str, Any], name: str) -> CodeFinding[int] | None:
 
 
 def _number_or_default(config: Mapping[str, Any], name: str, usual: Mapping[str, Any]) -> CodeFinding[int]:
-    default = CodeFinding(value=int(usual[name]), file=CONFIG_FILE, confidence=GUESS, because="the default")
+    default = CodeFinding(
+        value=int(usual[name]), file=CONFIG_FILE, confidence=GUESS, because="the trainer's default"
+    )
     return _setting(config, name) or default
 
 

@@ -1,4 +1,4 @@
-"""Derive the workload characteristics from an analysis: effort, duration, memory, storage."""
+"""Derive from an analysis what the planner needs: computing work, duration, memory, storage."""
 
 import re
 from collections.abc import Iterator
@@ -32,14 +32,14 @@ from anygpu.plan.predict.step_time import (
 DEFAULT_SAMPLES = 50_000
 TEXT_KINDS = ("encoder", "decoder", "gated")
 IMAGE_KINDS = ("conv", "vit", "yolo", "detector")
-SCRIPT_OVERHEAD = Assumption(what="data, evaluation and saving are not counted", factor=2.0)
+SCRIPT_OVERHEAD = Assumption(what="time for loading data, evaluating and saving is not included", factor=2.0)
 UNKNOWN_SAMPLES = Assumption(what=f"{DEFAULT_SAMPLES:,} samples assumed", factor=10.0)
-UNKNOWN_BATCH = Assumption(what="the batch is not known", factor=4.0)
-SHORTER_SEQUENCES = Assumption(what="sentences may be shorter than the longest", factor=3.0)
-UNKNOWN_SEQUENCE = Assumption(what="the length of the sentences is not known", factor=3.0)
-UNKNOWN_IMAGE_SIZE = Assumption(what="the size of the pictures is not known", factor=2.0)
-UNKNOWN_PRECISION = Assumption(what="32 bits assumed", factor=1.5)
-SMALL_STEPS = Assumption(what="small steps wait for the program around them", factor=3.0)
+UNKNOWN_BATCH = Assumption(what="the batch size is not known", factor=4.0)
+SHORTER_SEQUENCES = Assumption(what="sequences may be shorter than the maximum length", factor=3.0)
+UNKNOWN_SEQUENCE = Assumption(what="the length of the sequences is not known", factor=3.0)
+UNKNOWN_IMAGE_SIZE = Assumption(what="the size of the images is not known", factor=2.0)
+UNKNOWN_PRECISION = Assumption(what="32-bit precision assumed", factor=1.5)
+SMALL_STEPS = Assumption(what="steps are so short that overhead dominates", factor=3.0)
 ON_CPU = Assumption(what="no GPU is used", factor=5.0)
 _SMALL_IMAGES = {
     "mnist": 28,
@@ -53,7 +53,7 @@ _SMALL_IMAGES = {
 
 
 def estimate_effort(analysis: Analysis) -> Effort | None:
-    """Estimate the computing work of a job.
+    """Estimate the computing work of a whole training.
 
     Return None if the model's size or the number of steps is unknown. Also return None for reinforcement
     learning, whose environment takes time that cannot be predicted.
@@ -72,9 +72,9 @@ def estimate_effort(analysis: Analysis) -> Effort | None:
 
 
 def _batches(analysis: Analysis) -> float | None:
-    """Return the number of batches; None if unknown.
+    """Return the total number of batches of one GPU's size; None if unknown.
 
-    Counted as steps times gradient accumulation, or epochs times batches per epoch.
+    It is steps times gradient accumulation, or epochs times batches per epoch.
     """
     if analysis.steps is not None:
         return float(
@@ -89,8 +89,8 @@ def _batches(analysis: Analysis) -> float | None:
 def _sharing(analysis: Analysis) -> WorkSharing:
     """Return how the work is divided between GPUs.
 
-    Epochs are divided between all GPUs. A fixed number of steps is done in full by each GPU, unless the
-    code divides the batch or the accumulation.
+    A training that is given in epochs is divided between all GPUs. If it is given in steps, each GPU does
+    every step, unless the code divides the batch or the accumulation.
     """
     divided = analysis.split_across_gpus.value if analysis.split_across_gpus is not None else ""
     if divided == "batch" or (analysis.multi_gpu is not None and analysis.multi_gpu.value == "dp"):
@@ -129,9 +129,9 @@ def _length_assumptions(analysis: Analysis) -> Iterator[Assumption]:
 
 
 def _unsure_count(what: str, found: CodeFinding[int] | CodeFinding[float] | None) -> Iterator[Assumption]:
-    """Yield an assumption if a count is not stated clearly in the code."""
+    """Yield an assumption if the confidence in a count is low."""
     if found is not None and found.confidence < LIKELY:
-        yield Assumption(what=f"the {what} may differ", factor=1.5 if found.confidence >= GUESS else 3.0)
+        yield Assumption(what=f"the {what} may be wrong", factor=1.5 if found.confidence >= GUESS else 3.0)
 
 
 def training_setup(analysis: Analysis) -> TrainingSetup:
@@ -160,7 +160,7 @@ def training_setup(analysis: Analysis) -> TrainingSetup:
 
 
 def _native_image_side(analysis: Analysis) -> int:
-    """Return the side in pixels of a data set with small images, such as CIFAR-10; 0 for other data sets."""
+    """Return the side length in pixels of the images of a data set such as CIFAR-10; 0 if unknown."""
     row = public_datasets.find_dataset(analysis.dataset.value) if analysis.dataset is not None else None
     return _SMALL_IMAGES.get(row.name, 0) if row is not None else 0
 
@@ -225,9 +225,9 @@ def _memory_finding(analysis: Analysis, needed: MemoryEstimate | None) -> CodeFi
 
 
 def total_steps(analysis: Analysis) -> CodeFinding[int] | None:
-    """Return the number of steps; None if unknown.
+    """Return the number of steps of the training; None if unknown.
 
-    They are set in the code, or computed from epochs, samples and batch size.
+    It is set in the code, or computed from epochs, samples and batch size.
     """
     if analysis.steps is not None:
         return analysis.steps
@@ -247,9 +247,9 @@ def total_steps(analysis: Analysis) -> CodeFinding[int] | None:
 def estimate_duration(
     analysis: Analysis, found: Effort | None
 ) -> tuple[CodeFinding[float], tuple[float, float]]:
-    """Return the expected hours on the reference GPU, and their lower and upper bounds.
+    """Return the expected hours of training on A100 GPUs (`reference_gpu`), and a lower and an upper bound.
 
-    The number of GPUs is the one the code uses.
+    The hours are for as many GPUs as the code uses.
     """
     steps = total_steps(analysis)
     if steps is None or analysis.parameters is None or found is None:
@@ -258,7 +258,9 @@ def estimate_duration(
     span = found.duration_on(reference_gpu(), gpus=_gpus(analysis))
     wide = span.high > WIDE_RATIO * span.expected
     sure = min(steps.confidence, analysis.parameters.confidence, VAGUE if wide else GUESS)
-    because = "; ".join((f"{found.batches:,.0f} batches of {found.work.batch}", *_assumption_texts(found)))
+    because = "; ".join(
+        (f"{found.batches:,.0f} batches of {found.work.batch} samples", *_assumption_texts(found))
+    )
     hours = CodeFinding(
         value=span.expected / HOUR_S, file=steps.file, line=steps.line, confidence=sure, because=because
     )
@@ -267,8 +269,8 @@ def estimate_duration(
 
 def _why_unknown(analysis: Analysis) -> str:
     if analysis.environment is not None:
-        return f"how long {analysis.environment.value} takes is not known; a usual run"
-    return "not enough is known; a usual run"
+        return f"how long {analysis.environment.value} takes is not known; a typical duration is assumed"
+    return "too little is known about the training; a typical duration is assumed"
 
 
 def _assumption_texts(found: Effort) -> list[str]:
@@ -288,7 +290,7 @@ def _interruptible(analysis: Analysis) -> CodeFinding[bool]:
         f.confidence for f in (analysis.resuming, analysis.checkpointing) if f is not None and not f.value
     ]
     sure = max(against) if against else min(both, default=VAGUE)
-    because = "saves while it trains and can go on" if resumes and saves else "would start from zero"
+    because = "saves during training and can resume" if resumes and saves else "would start from zero"
     return CodeFinding(value=resumes and saves, file=at.file, line=at.line, confidence=sure, because=because)
 
 
@@ -299,9 +301,9 @@ def _storage(analysis: Analysis) -> CodeFinding[bool]:
     because = (
         "the data set is large"
         if large
-        else "checkpoints must outlive the machine"
+        else "checkpoints must be kept when the machine ends"
         if saves
-        else "nothing is kept"
+        else "nothing has to be kept"
     )
     return CodeFinding(
         value=large or saves, file=at.file, line=at.line, confidence=at.confidence, because=because
@@ -332,6 +334,6 @@ def _epoch_steps(analysis: Analysis) -> int:
 
 
 def _tolerance(hours: CodeFinding[float], gpus: int) -> CodeFinding[float]:
-    """Return the default cost tolerance in dollars: twice the on-demand price of the expected time."""
+    """Return the cost in dollars that is assumed to be acceptable: twice the expected on-demand cost."""
     dollars = round(2 * REFERENCE_DOLLARS_PER_HOUR * gpus * hours.value, 2)
-    return CodeFinding(value=dollars, confidence=VAGUE, because="twice the expected time at a usual price")
+    return CodeFinding(value=dollars, confidence=VAGUE, because="twice the expected time at a typical price")

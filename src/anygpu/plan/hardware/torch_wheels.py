@@ -127,7 +127,7 @@ def _downgrade_advice(capability: float) -> str:
 
 
 def _parse_version(rest: str) -> tuple[TorchVersion, str]:
-    """Return the highest version that a requirement allows, and the build it names, such as `cu126`, or ""."""
+    """Return the highest version that a requirement allows, and the build it names, such as `cu126`."""
     pins = list(_PIN.finditer(rest))
     if not pins:
         return NEWEST_TORCH, ""

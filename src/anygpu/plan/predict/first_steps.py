@@ -151,8 +151,8 @@ def epoch_pauses(
 def other_pauses(gaps: GapStatistics, *, done: int, steps: int) -> list[ExpectedPauses]:
     """Return the expected pauses within epochs: at a regular interval if any, else as often as so far.
 
-    If no pause occurred in the second half of the observed steps, no more are expected. A single pause that suggests
-    no interval is not expected again, but adds to the uncertainty.
+    If no pause occurred in the second half of the observed steps, no more are expected. A single pause that
+    suggests no interval is not expected again, but adds to the uncertainty.
     """
     pauses = gaps.pauses
     if not pauses:

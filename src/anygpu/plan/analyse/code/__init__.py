@@ -1,1 +1,1 @@
-"""Read source and configuration files: syntax, settings and their values."""
+"""Read the user's Python and configuration files, and find the values of settings in them."""

@@ -26,7 +26,7 @@ def is_disabled(told: KnownValues, tests: Sequence[ast.expr]) -> bool:
 
 
 def evaluate_condition(told: KnownValues, test: ast.expr, depth: int = 0) -> bool | None:
-    """Return whether a condition is true or false; None if only running the code would show."""
+    """Return whether a condition is true or false; None if that is known only when the code runs."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -41,7 +41,7 @@ def evaluate_condition(told: KnownValues, test: ast.expr, depth: int = 0) -> boo
 
 
 def _evaluate_bool_op(told: KnownValues, test: ast.BoolOp, depth: int) -> bool | None:
-    """Evaluate `and` or `or`: one false part decides an `and`, one true part decides an `or`."""
+    """Evaluate `and` or `or`; None if the operands that are known do not decide the result."""
     parts = [evaluate_condition(told, part, depth + 1) for part in test.values[:MAX_CONDITIONS]]
     decides = isinstance(test.op, ast.Or)
     if decides in parts:
@@ -62,7 +62,7 @@ def _evaluate_comparison(told: KnownValues, test: ast.Compare) -> bool | None:
 
 
 def depends_on_machine(test: ast.expr) -> bool:
-    """Return whether a condition depends on the machine, such as on its GPU or the process rank."""
+    """Return whether a condition depends on the machine, for example on its GPU or on the process rank."""
     return _MACHINE_WORDS.search(ast.unparse(test).lower()) is not None
 
 

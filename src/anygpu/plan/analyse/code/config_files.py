@@ -1,4 +1,4 @@
-"""Read the configuration files of a script (YAML, JSON, TOML, Python) as values with dotted names."""
+"""Read a script's configuration files (YAML, JSON, TOML, Python) as values with names like `model.width`."""
 
 import ast
 import itertools
@@ -70,7 +70,7 @@ def find_config_files(
 
 
 def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """Yield the base files of a Python configuration, as listed in mmdetection's `_base_`."""
+    """Yield the files that a Python configuration inherits from, by mmdetection's `_base_` variable."""
     text = files[name]
     if len(text) > MAX_CHARS:
         return
@@ -86,7 +86,7 @@ def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
 
 
 def _within_budget(names: Iterable[str], files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """Yield the first files whose total size is within `MAX_TOTAL_CHARS`."""
+    """Yield the names in order while the total size of the files is at most `MAX_TOTAL_CHARS`."""
     budget = MAX_TOTAL_CHARS
     for name in names:
         budget -= min(MAX_CHARS, len(files[name]))
@@ -95,15 +95,23 @@ def _within_budget(names: Iterable[str], files: Mapping[str, str | bytes]) -> It
 
 
 def read_config(name: str, data: str | bytes) -> tuple[list[ConfigValue], list[ReadProblem]]:
-    """Return the values in one file. An unreadable file raises nothing; its problem is in the second list."""
+    """Return the values in one file, and the problems of reading it.
+
+    Nothing is raised for an invalid file.
+    """
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if len(text) > (MAX_SLOW_CHARS if name.endswith((".yaml", ".yml", ".toml")) else MAX_CHARS):
-        return [], [ReadProblem(file=name, message="is too large for a configuration file; not read")]
+        return [], [
+            ReadProblem(file=name, message="is too large for a configuration file; its values are ignored")
+        ]
     try:
         return _read(name, text), []
     except _UNREADABLE as error:
         return [], [
-            ReadProblem(file=name, message=f"cannot be read as configuration ({type(error).__name__})")
+            ReadProblem(
+                file=name,
+                message=f"cannot be read as configuration ({type(error).__name__}); correct its syntax",
+            )
         ]
 
 
@@ -125,17 +133,17 @@ def _read(name: str, text: str) -> list[ConfigValue]:
 
 def _toml(text: str) -> dict[str, Any]:
     if any(line.count(".") > MAX_DOTS for line in text.split("\n")):
-        raise ValueError("a key of too many parts")
+        raise ValueError("a key has too many dots")
     return tomllib.loads(text)
 
 
 class _LenientLoader(yaml.SafeLoader):
-    """A YAML loader that reads values with unknown tags as plain data and limits the size of merges."""
+    """A YAML loader that ignores unknown tags such as `!include` and limits the size of merged mappings."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
         if len(node.value) > MAX_NODES:
-            raise yaml.YAMLError("merges too much")
+            raise yaml.YAMLError("a merge (`<<`) is too large")
 
 
 def _plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
@@ -150,7 +158,7 @@ _LenientLoader.add_multi_constructor("!", _plain)
 
 
 def _flatten(tree: Any, room: Iterator[int]) -> Iterator[tuple[str, int | float | str | bool | None]]:
-    """Yield dotted names with their values, until `room` is used up."""
+    """Yield each value with its dotted name, until the iterator `room`, which counts visited nodes, ends."""
     stack = [("", 0, tree)]
     while stack and next(room, None) is not None:
         path, depth, found = stack.pop()
@@ -195,10 +203,7 @@ def _assignments(name: str, text: str) -> Iterator[ConfigValue]:
 
 
 def _from_config_function(name: str, tree: ast.Module, room: Iterator[int]) -> Iterator[ConfigValue]:
-    """Yield the values set in a function such as `get_config`.
-
-    Example of a statement: `config.optimizer.lr = 0.1`.
-    """
+    """Yield the values that a function such as `get_config` sets, for example `config.optimizer.lr = 0.1`."""
     made = (part for part in tree.body if isinstance(part, ast.FunctionDef) and "config" in part.name)
     for node in (statement for function in made for statement in function.body):
         target = node.targets[0] if isinstance(node, ast.Assign) else None
@@ -209,7 +214,7 @@ def _from_config_function(name: str, tree: ast.Module, room: Iterator[int]) -> I
 
 
 def _literal(node: ast.expr, names_so_far: Mapping[str, Any], depth: int = 0) -> Any:
-    """Evaluate a literal, including `dict(...)` and names defined earlier in the file.
+    """Return the value of a literal, of `dict(...)`, or of a name defined earlier in the file.
 
     Return None for anything else.
     """
@@ -231,9 +236,9 @@ def _literal(node: ast.expr, names_so_far: Mapping[str, Any], depth: int = 0) ->
 
 
 def _base_model(bases: Any) -> list[str]:
-    """Return the model named in mmdetection's `_base_` as a list of at most one name.
+    """Return the model that mmdetection's `_base_` names, as a list of at most one name.
 
-    Example: `["../_base_/models/retinanet_r50_fpn.py"]`.
+    For `_base_ = ["../_base_/models/retinanet_r50_fpn.py"]` this is `retinanet_r50_fpn`.
     """
     names = [bases] if isinstance(bases, str) else bases if isinstance(bases, list | tuple) else []
     found = [PurePosixPath(n).stem for n in names if isinstance(n, str) and "models/" in n]
@@ -241,7 +246,7 @@ def _base_model(bases: Any) -> list[str]:
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """Return the first line number of each key."""
+    """Return for each key of a configuration file the first line that has it."""
     found: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _KEY.match(line):
@@ -260,7 +265,7 @@ def _file_name(path: str) -> str:
 
 
 def _hydra_files(node: ast.Call, args: tuple[str, ...], files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """Yield Hydra's main configuration file, then the chosen file of each group."""
+    """Yield Hydra's main configuration file, then the selected file of each configuration group."""
     arguments = {k.arg: _last_word(k.value) for k in node.keywords if k.arg}
     stem = (arguments.get("config_name") or "config").removesuffix(".yaml")
     folder = (arguments.get("config_path") or ".").strip("./")
@@ -275,15 +280,15 @@ def _hydra_files(node: ast.Call, args: tuple[str, ...], files: Mapping[str, str 
 
 
 def _last_word(node: ast.expr) -> str:
-    """Return the last string in an expression: `root / "configs"` gives "configs"; empty if there is none."""
+    """Return the last string in an expression, such as "configs" in `root / "configs"`; empty if none."""
     words = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return words[-1] if words else ""
 
 
 def _hydra_choices(main: str | bytes, args: tuple[str, ...]) -> dict[str, str]:
-    """Return the chosen name of each Hydra group.
+    """Return which file is selected in each Hydra configuration group.
 
-    A group is chosen by `- model: vit` under `defaults:` or `model=vit` in `args`.
+    Both `- model: vit` under `defaults:` and `model=vit` in `args` select `vit` in the group `model`.
     """
     text = main if isinstance(main, str) else main.decode("utf-8", "replace")
     pairs = _DEFAULT.findall(text[:MAX_SLOW_CHARS])

@@ -1,4 +1,7 @@
-"""Collect the script's settings: config files, parser options, presets and the command line."""
+"""Collect the script's settings from configuration files, parser options, presets and the command line.
+
+A preset is an entry of a dictionary of settings that the code selects by name, as in `SIZES[args.size]`.
+"""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +15,10 @@ MAX_LOOKUPS = 200
 
 
 def preset_entries(facts: SyntaxFacts) -> set[int]:
-    """Return the ids of all preset entries. The settings in a preset apply only if the preset is selected."""
+    """Return the ids of the syntax nodes of all presets.
+
+    Their settings apply only if the preset is selected.
+    """
     tables = {
         id(table): table for node, _ in facts.lookups if (table := _preset_table(facts, node)) is not None
     }
@@ -20,7 +26,7 @@ def preset_entries(facts: SyntaxFacts) -> set[int]:
 
 
 def apply_presets(facts: SyntaxFacts, settings: ScriptSettings) -> None:
-    """Use the selected presets as defaults of the options they name."""
+    """Add the settings of the selected presets to the defaults of options."""
     for node, context in facts.lookups[:MAX_LOOKUPS]:
         table = _preset_table(facts, node)
         picked = settings.evaluate_text(node.slice) if table is not None else None
@@ -28,16 +34,13 @@ def apply_presets(facts: SyntaxFacts, settings: ScriptSettings) -> None:
         for name, value in _entry_settings(entry):
             finding = settings.evaluate(value)
             if picked is not None and finding is not None:
-                because = f"the settings of {picked.value}"
+                because = f"from the preset {picked.value}"
                 told = Value(finding.value, context.file, value.lineno, LIKELY, because)
                 settings.option_defaults.setdefault(normalise_name(name), told)
 
 
 def _preset_table(facts: SyntaxFacts, node: ast.Subscript) -> ast.Dict | None:
-    """Return the table of presets that a lookup reads; None if unknown.
-
-    The table is written inline or assigned to a name.
-    """
+    """Return the dictionary that a lookup such as `SIZES[args.size]` reads; None if it is unknown."""
     if isinstance(node.value, ast.Name):
         bound = facts.bindings.get(normalise_name(node.value.id), ())
         return next((b.node for b in bound if isinstance(b.node, ast.Dict)), None)
@@ -77,10 +80,7 @@ _FLAG_CALLS = (
 def collect_settings(
     facts: SyntaxFacts, args: Sequence[str], configs: Iterable[ConfigValue]
 ) -> ScriptSettings:
-    """Collect the script's named values.
-
-    Sources are `configs`, parser options, presets and the command line `args`.
-    """
+    """Collect the settings of a script from `configs`, parser options, presets and `args`."""
     settings = ScriptSettings(facts)
     for leaf in configs:
         told = Value(leaf.value, leaf.file, leaf.line, SURE, "in the configuration")

@@ -1,6 +1,7 @@
 """Parse a file into a syntax tree without running it.
 
-Broken and binary files, Python 2, notebooks and huge files are accepted.
+No input raises an error: files with syntax errors, binary files, Python 2, notebooks and huge files are
+read as far as possible.
 """
 
 import ast
@@ -45,7 +46,7 @@ _OTHER_LANGUAGE = re.compile(r"\s*%%(?!time|capture|prun|python)")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A source file with the parts that could be parsed."""
+    """A source file and the syntax tree of the parts that could be parsed."""
 
     name: str
     tree: ast.Module
@@ -55,17 +56,17 @@ class SourceFile:
 
 
 def read_source(name: str, data: bytes | str) -> SourceFile:
-    """Return the syntax tree of a file; if the file has errors, of the parts that can be parsed."""
+    """Parse a file. If the file has syntax errors, only the parts without errors are parsed."""
     text = data if isinstance(data, str) else _decode(data)
     if text is None or _is_noise(text[:20_000]):
-        return _unreadable(name, "is a binary file; name the Python script that trains")
+        return _unreadable(name, "is a binary file; give the Python script that trains the model")
     if _is_notebook(name, text):
         text, note = _notebook_code(text)
         if text is None:
             return _unreadable(name, note)
     text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
     if len(text) > WHOLE_CHARS:
-        message = f"has {len(text):,} characters; only the parts that speak of training were read"
+        message = f"has {len(text):,} characters; only the parts about training were read"
         return _read_parts(name, _strip_magic(text[:MAX_CHARS]), ReadProblem(file=name, message=message))
     plain = _strip_magic(text)
     for version in (text, plain) if plain != text else (text,):
@@ -77,12 +78,12 @@ def read_source(name: str, data: bytes | str) -> SourceFile:
 
 
 def _parse_problem(name: str, error: Exception) -> ReadProblem:
-    message = f"does not parse as Python 3 ({getattr(error, 'msg', error)}); read as far as it makes sense"
+    message = f"does not parse as Python 3 ({getattr(error, 'msg', error)}); only valid parts were read"
     return ReadProblem(file=name, message=message, line=getattr(error, "lineno", 0) or 0)
 
 
 def _repair(name: str, text: str, problem: ReadProblem) -> SourceFile:
-    """Parse a broken file: lines that do not parse are repaired or replaced by `pass`."""
+    """Parse a file with syntax errors, after repairing the invalid lines or replacing them by `pass`."""
     lines = _to_python3(text).split("\n")
     attempts: dict[int, int] = {}
     for _ in range(MAX_REPAIRS if len(text) < 40_000 else 3):
@@ -98,9 +99,9 @@ def _repair(name: str, text: str, problem: ReadProblem) -> SourceFile:
 
 
 def _repair_line(line: str, times: int) -> str:
-    """Return a line with a missing colon or bracket added.
+    """Return an invalid line with its missing colon or bracket added, or `pass`.
 
-    If that failed before (`times` > 0), return `pass`.
+    `times` is how often the line has been repaired already; after the first repair, `pass` is returned.
     """
     indent = line[: len(line) - len(line.lstrip())]
     if times == 0 and _OPENS.match(line) and not line.rstrip().endswith(":"):
@@ -112,23 +113,23 @@ def _repair_line(line: str, times: int) -> str:
 
 
 def parse(text: str) -> ast.Module:
-    """Parse Python code, and repeat after a SystemError.
+    """Parse Python code, and try again after a SystemError.
 
-    Before Python 3.13, parsing in a finalizer of the garbage collector can make another parse fail by
-    mistake (CPython issue 106905). Parsing again succeeds.
+    Before Python 3.13, `ast.parse` sometimes fails without reason if a finalizer of the garbage collector
+    parses code at the same time (CPython issue 106905). The next try usually succeeds.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(PARSE_ATTEMPTS):
             with contextlib.suppress(SystemError):
                 return _trim(ast.parse(text))
-    raise MemoryError("Python's parser was disturbed each time")
+    raise MemoryError("ast.parse raised SystemError each time (CPython issue 106905)")
 
 
 def _trim(tree: ast.Module) -> ast.Module:
-    """Replace implausible constants and deeply nested parts by `...`.
+    """Replace huge constants and deeply nested expressions by `...`.
 
-    Later code recurses over the tree and prints its numbers.
+    Otherwise, later code that recurses over the tree or prints its numbers could fail.
     """
     stack: list[tuple[ast.AST, int]] = [(tree, 0)]
     while stack:
@@ -169,7 +170,7 @@ def _decode(data: bytes) -> str | None:
 
 
 def _is_noise(head: str) -> bool:
-    """Return whether a decoded file is binary data."""
+    """Return whether the beginning of a decoded file shows that the file is binary."""
     return "\0" in head or head.count("\ufffd") > 0.1 * max(len(head), 1)
 
 
@@ -217,9 +218,9 @@ def _to_python3(text: str) -> str:
 
 
 def _relevant_blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield top-level statements with their first line number.
+    """Yield the text of each top-level statement with the number of its first line.
 
-    From a large file, only statements about training are yielded, up to a limit.
+    Of a large file, only the statements about training are yielded, up to a total size.
     """
     budget = PART_CHARS
     for first, lines in _split_blocks(text.split("\n")):
@@ -254,7 +255,7 @@ def _parse_block(block: str, first: int) -> list[ast.stmt]:
 
 
 def _parse_snippets(block: str, first: int) -> list[ast.stmt]:
-    """Return the statements that parse, of a block that does not parse as a whole."""
+    """Return the valid statements of a block of code that does not parse as a whole."""
     found: list[ast.stmt] = []
     for start, text in _logical_lines(block.split("\n")[:MAX_SNIPPETS]):
         try:

@@ -1,4 +1,4 @@
-"""Collect imports, calls, assignments and loops from the syntax trees, with their location, in one pass."""
+"""Collect imports, calls, assignments and loops from syntax trees, each with file and line."""
 
 import ast
 from collections import defaultdict
@@ -29,7 +29,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class CodeContext:
-    """The context of a piece of code: file, loops, conditions, function and class."""
+    """Where a piece of code is: its file, and the loops, conditions, function and class around it."""
 
     file: str
     loops: tuple[Loop, ...] = ()
@@ -42,7 +42,10 @@ class CodeContext:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A call in the code. Import aliases in its name are resolved, such as "torch.utils.data.DataLoader"."""
+    """A call in the code.
+
+    Its name is complete, such as "torch.utils.data.DataLoader", even if the code uses an import alias.
+    """
 
     name: str
     short_name: str  # last part of the name
@@ -77,13 +80,17 @@ class CallSite:
 
     @property
     def spreads(self) -> bool:
-        """Whether the call has `**options`, whose content is written elsewhere."""
+        """Whether the call has an argument like `**options`."""
         return any(keyword.arg is None for keyword in self.node.keywords)
 
 
 @dataclass(frozen=True, slots=True)
 class NameBinding:
-    """A value bound to a name: `how` is one of name, attribute, path, field, default, key, passed, keyword."""
+    """An expression that gives a name its value.
+
+    `how` says by what: an assignment to a name, attribute or path (`a.b.c`), a class field, a parameter's
+    default, a dictionary key, or an argument (`passed` to the code's own functions, `keyword` of any call).
+    """
 
     node: ast.expr
     line: int
@@ -93,7 +100,7 @@ class NameBinding:
 
 @dataclass(slots=True)
 class SyntaxFacts:
-    """Everything that was collected from the syntax trees, for the modules that look for single fields."""
+    """Everything that was collected from the syntax trees of the user's code."""
 
     sources: tuple[SourceFile, ...]
     imports: dict[str, str] = field(default_factory=dict)
@@ -132,12 +139,12 @@ class SyntaxFacts:
         return None
 
     def maker_of(self, call: CallSite) -> str:
-        """Return the name of the call that created the object of a method call; empty if unknown."""
+        """Return which call created the object whose method is called, such as "YOLO"; empty if unknown."""
         base = call.base.rpartition(".")[2] or call.base
         return self.made_by.get(base, "")
 
     def loop_depth(self, call: CallSite) -> int:
-        """Return the number of loops around a call, including the loops around calls of its function."""
+        """Return the number of loops around a call, including those around calls of the function it is in."""
         return len(call.context.loops) + self.function_depths.get(call.context.function, 0)
 
 
@@ -155,9 +162,9 @@ def gather_facts(sources: Iterable[SourceFile]) -> SyntaxFacts:
 
 
 def dotted_name(node: ast.AST, imports: dict[str, str]) -> str:
-    """Return the full name of an expression: "torch.nn.Linear" for `nn.Linear`.
+    """Return the full name of an expression, such as "torch.nn.Linear" for `nn.Linear`.
 
-    Begins with "?" if the first part is no name.
+    The result begins with "?" if the expression does not begin with a name.
     """
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -175,7 +182,7 @@ def dotted_name(node: ast.AST, imports: dict[str, str]) -> str:
 
 
 def imported_modules(source: SourceFile) -> list[str]:
-    """Return the modules that a file imports, in the order of their lines."""
+    """Return the names of the modules that a file imports, in the order of the import statements."""
     facts = SyntaxFacts((source,))
     _imports(source, facts)
     return [module for module, _, _ in facts.modules]
@@ -198,9 +205,9 @@ def _imports(source: SourceFile, facts: SyntaxFacts) -> None:
 
 
 def _walk(source: SourceFile, facts: SyntaxFacts) -> None:
-    """Visit all nodes depth first.
+    """Visit all nodes of a file's syntax tree, depth first, and record what they contain in `facts`.
 
-    Not recursive, because generated code can nest deeper than Python's stack.
+    The function is not recursive, because generated code can be nested deeper than Python's stack allows.
     """
     stack: list[tuple[ast.AST, CodeContext]] = [(source.tree, CodeContext(source.name))]
     while stack:
@@ -263,7 +270,7 @@ def _cases(node: ast.Match) -> Iterator[tuple[ast.match_case, ast.expr]]:
 
 
 def _is_main(test: ast.expr) -> bool:
-    """Return whether a condition is `__name__ == "__main__"`, which is true for a script."""
+    """Return whether a condition compares `__name__`, as in `if __name__ == "__main__":`."""
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
@@ -373,9 +380,9 @@ def _record_keys(node: ast.Dict, context: CodeContext, facts: SyntaxFacts) -> No
 
 
 def _record_inner_keys(outer: str, node: ast.expr, context: CodeContext, facts: SyntaxFacts) -> None:
-    """Record keys of nested dictionaries by dotted names.
+    """Record the keys of a nested dictionary by their dotted names.
 
-    `{"fp16": {"enabled": True}}` has `fp16.enabled`.
+    In `{"fp16": {"enabled": True}}`, the dotted name is `fp16.enabled`.
     """
     if not isinstance(node, ast.Dict):
         return
@@ -400,7 +407,7 @@ def _record_defaults(
 
 
 def _find_depths(facts: SyntaxFacts) -> None:
-    """Count the loops around the calls of each function, through up to four levels of calls."""
+    """Count the loops around the calls of each function, including those around its callers, up to four."""
     uses = [call for call in facts.calls if call.short_name in facts.functions]
     for _ in range(4):
         for call in uses:
@@ -412,7 +419,7 @@ def _find_depths(facts: SyntaxFacts) -> None:
 
 
 def _pass_arguments(facts: SyntaxFacts) -> None:
-    """Bind the arguments of calls to the parameters of the code's own functions and classes."""
+    """Record the arguments of calls as values of the parameters of the code's own functions and classes."""
     parameters_of: dict[str, list[str]] = {}
     for call in facts.calls:
         if call.short_name not in parameters_of:
@@ -437,5 +444,5 @@ def _parameters(facts: SyntaxFacts, name: str) -> list[str]:
 
 
 def normalise_name(name: str) -> str:
-    """Return the common spelling of a name: `--Batch-Size` and `BATCH_SIZE` become `batch_size`."""
+    """Return a name in one common spelling: `--Batch-Size` and `BATCH_SIZE` become `batch_size`."""
     return name.lstrip("-").lower().replace("-", "_")

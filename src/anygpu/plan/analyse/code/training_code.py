@@ -1,4 +1,4 @@
-"""The user's code prepared for analysis: syntax facts, settings, frameworks and training calls."""
+"""The user's code prepared for analysis: its syntax, settings, frameworks, and calls that train."""
 
 import ast
 import re
@@ -94,7 +94,7 @@ _LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
 
 @dataclass(slots=True)
 class Code:
-    """The syntax facts and settings of a script."""
+    """The syntax and settings of a script, and the calls by which common frameworks train."""
 
     facts: SyntaxFacts
     settings: ScriptSettings
@@ -139,7 +139,7 @@ class Code:
         return self.facts.imports_any(*roots) is not None
 
     def is_skipped(self, call: CallSite) -> bool:
-        """Return whether the call is in a branch whose option is off, such as `if args.fp16: model.half()`."""
+        """Return whether the call is in a branch that is not taken, as in `if args.fp16:` without --fp16."""
         flags = (test for test in call.context.branches if isinstance(test, ast.Name | ast.Attribute))
         told = (self.settings.evaluate(flag) for flag in flags)
         is_false = any(flag is not None and flag.value is False for flag in told)
@@ -159,9 +159,9 @@ class Code:
 
 
 def _module_names(path: PurePosixPath) -> list[str]:
-    """Return all import names a file may have.
+    """Return all names by which a file may be imported.
 
-    `src/net/parts.py` is `src.net.parts`, `net.parts` or `parts`.
+    `src/net/parts.py` may be imported as `src.net.parts`, `net.parts` or `parts`.
     """
     parts = path.parts[:-1] if path.name == "__init__" else path.parts
     return [".".join(parts[at:]) for at in range(len(parts))]
@@ -192,7 +192,10 @@ def _is_yolo(facts: SyntaxFacts, call: CallSite) -> bool:
 def count_finding(
     value: Value | None, *, at_least: int = 1, confidence: float | None = None
 ) -> CodeFinding[int] | None:
-    """Return a count; None if the value is not a count, such as a batch size of -1, which means automatic."""
+    """Return a value as a whole number with its location; None if it is no count.
+
+    For example, a batch size of -1 is no count: it means that the framework chooses the batch size.
+    """
     number = value.value if value is not None else None
     if isinstance(number, str):
         number = _digits(number)
@@ -211,7 +214,7 @@ def _digits(text: str) -> int | None:
 
 
 def framework_default(call: CallSite, value: T, because: str) -> CodeFinding[T]:
-    """Return the framework's own default as a finding, for a call that does not set the value."""
+    """Return the framework's default value, located at a call that does not set the value itself."""
     return CodeFinding(value=value, file=call.file, line=call.line, confidence=GUESS, because=because)
 
 
@@ -235,7 +238,7 @@ def reachable_functions(facts: SyntaxFacts) -> set[tuple[str, str]]:
 
 
 def _files_by_function(facts: SyntaxFacts) -> dict[str, set[str]]:
-    """Return the files that define each function name."""
+    """Return for each function name the files that define such a function."""
     homes: dict[str, set[str]] = {}
     for name, file in facts.function_files:
         homes.setdefault(name, set()).add(file)
@@ -243,7 +246,7 @@ def _files_by_function(facts: SyntaxFacts) -> dict[str, set[str]]:
 
 
 def unreachable_calls(facts: SyntaxFacts) -> list[CallSite]:
-    """Return the calls in functions of other files that the script never calls."""
+    """Return the calls inside functions that the script never calls, directly or indirectly."""
     if len(facts.sources) < 2:
         return []
     reachable = reachable_functions(facts)
@@ -293,10 +296,7 @@ def find_frameworks(code: Code) -> tuple[CodeFinding[str], ...]:
 
 
 def find_environment(code: Code) -> CodeFinding[str] | None:
-    """Return the simulation environment of reinforcement learning, if any.
-
-    Its time does not depend on the GPU.
-    """
+    """Return the package of the reinforcement learning environment that the code uses; None if none."""
     for module, file, line in code.facts.modules:
         name = module.partition(".")[0]
         if name in ENVIRONMENTS:
@@ -305,9 +305,9 @@ def find_environment(code: Code) -> CodeFinding[str] | None:
 
 
 def _training_only(result: dict[str, CodeFinding[str]]) -> tuple[CodeFinding[str], ...]:
-    """Drop scikit-learn if another framework trains.
+    """Return the frameworks without scikit-learn if another framework trains the model.
 
-    In that case scikit-learn only splits data and computes scores.
+    In that case, scikit-learn is usually used only to split data and to compute scores.
     """
     trains = [f for f in result.values() if f.value != "scikit-learn"]
     kept = (

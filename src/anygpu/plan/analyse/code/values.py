@@ -1,4 +1,8 @@
-"""Resolve names to values. Sources in order: command line, config files, parser defaults, assignments."""
+"""Find the values of names and expressions in the user's code.
+
+The first of these sources that has a value is used: command line, configuration files, defaults of options,
+assignments.
+"""
 
 import ast
 import re
@@ -43,7 +47,7 @@ class Value:
 
 @dataclass(slots=True)
 class ScriptSettings:
-    """The named values of a script. `evaluate` resolves an expression, `find` looks up names."""
+    """The settings of a script. `evaluate` returns the value of an expression, `find` the value of a name."""
 
     facts: SyntaxFacts
     command_line: dict[str, Value] = field(default_factory=dict)
@@ -58,7 +62,7 @@ class ScriptSettings:
     option_values: dict[str, object] = field(default_factory=dict)  # cache, by option name
 
     def find(self, *names: str) -> Value | None:
-        """Return the value of the first of `names` that has one; None if none has."""
+        """Return the value of the first of `names` that has a value; None if none of them has one."""
         for name in map(normalise_name, names):
             result = self.configured(name) or self._from_bindings(name, None, 0)
             if result is not None and result.value is not None:
@@ -66,13 +70,13 @@ class ScriptSettings:
         return None
 
     def configured(self, name: str) -> Value | None:
-        """Return the value from the command line, a config file or a parser's default, if any."""
+        """Return the value from the command line, a configuration file or an option's default; else None."""
         return self.command_line.get(name) or self.configs.get(name) or self.option_defaults.get(name)
 
     def option_value(self, name: str, unknown: object) -> object:
-        """Return the value of an option, or `unknown`.
+        """Return the value of an option, or `unknown` if there is no such option.
 
-        None means that the option is not given and has no default.
+        The result None means that the option is not given and has no default.
         """
         name = normalise_name(name)
         if name not in self.option_values:
@@ -88,9 +92,10 @@ class ScriptSettings:
         self.option_values.clear()
 
     def _passed_option(self, name: str, unknown: object) -> object:
-        """Return the value of the option passed to a parameter, or `unknown`.
+        """Return the value of the option that is passed to the parameter `name`, or `unknown`.
 
-        For `def load(dataset_name)` called as `load(args.dataset)`, that is the option `dataset`.
+        If `def load(dataset_name)` is called as `load(args.dataset)`, the parameter `dataset_name` has the
+        value of the option `dataset`.
         """
         bound = self.facts.bindings.get(name, ())
         words = {
@@ -183,7 +188,7 @@ class ScriptSettings:
     def _min_or_max(self, how: str, result: list[Value | None]) -> Value | None:
         """Evaluate `min` or `max`.
 
-        If only one argument is known, as in `min(64, len(data))`, return that one with less confidence.
+        If only one argument is known, as in `min(64, len(data))`, return it with lower confidence.
         """
         resolved = [each for each in result if each is not None]
         if len(resolved) == len(result) > 1:
@@ -222,9 +227,9 @@ class ScriptSettings:
         return None if result is None else _combine(result, left, right)
 
     def _per_device(self, node: ast.BinOp, left: Value | None, right: Value | None) -> Value | None:
-        """Return the value per device.
+        """Return the known operand of a product or quotient with the number of devices; else None.
 
-        In `8 * strategy.num_replicas_in_sync` and `64 // world_size`, that is the known number.
+        For example, return 8 for `8 * strategy.num_replicas_in_sync` and 64 for `64 // world_size`.
         """
         resolved, other = (left, node.right) if left is not None else (right, node.left)
         shared = isinstance(node.op, ast.Mult) or (isinstance(node.op, ast.FloorDiv) and resolved is left)
@@ -245,7 +250,11 @@ class ScriptSettings:
         return Value(sign * result.value, result.file, result.line, result.confidence, result.because)
 
     def _conditional(self, node: ast.IfExp, depth: int) -> Value | None:
-        """Evaluate `a if test else b`. If `test` is not known, assume a machine with a GPU."""
+        """Evaluate `a if test else b`.
+
+        If `test` is unknown, it is assumed to ask for a GPU, and the machine to have one: the result is `a`,
+        or `b` for `a if not test else b`.
+        """
         holds = conditions.evaluate_condition(self, node.test)
         if holds is not None:
             return self.evaluate(node.body if holds else node.orelse, depth)
@@ -276,7 +285,7 @@ class ScriptSettings:
         return "{}" if result is None else str(result.value)
 
     def _from_bindings(self, name: str, line: int | None, depth: int) -> Value | None:
-        """Return the value of the nearest assignment before `line`, else of the first one after it."""
+        """Return the value that assignments give a name. The last assignment before `line` has priority."""
         if depth > MAX_DEPTH:
             return None
         bound = [b for b in self.facts.bindings.get(name, ()) if self._may_run(b, name)]
@@ -302,9 +311,9 @@ class ScriptSettings:
         return [*reversed(before[-6:]), *_by_trust(sure)[:8]]
 
     def _overrides(self, bound: NameBinding) -> bool:
-        """Return whether the script itself sets a path such as `cfg.model.width`.
+        """Return whether the script itself assigns to a path such as `cfg.model.width`.
 
-        That overrides defaults in other modules.
+        Such an assignment overrides the defaults in other modules.
         """
         return bound.how == "path" and bound.context.file == self._file
 
@@ -314,16 +323,16 @@ class ScriptSettings:
         )
 
     def _from_command_line(self, bound: NameBinding) -> Value | None:
-        """Return the command-line value that an assignment copies.
+        """Return the command-line value that an assignment copies; None if it copies none.
 
-        Example: `config.DATA.BATCH_SIZE = args.batch_size`.
+        Example of such an assignment: `config.DATA.BATCH_SIZE = args.batch_size`.
         """
         if bound.how != "path" or not isinstance(bound.node, ast.Attribute):
             return None
         return self.command_line.get(normalise_name(bound.node.attr))
 
     def _disagree(self, bound: list[NameBinding], depth: int) -> bool:
-        """Return whether calls pass different or unspecific values for the same parameter."""
+        """Return whether calls pass different values for a parameter, or one that is no number or path."""
         passed = [self.evaluate(b.node, depth + 1) for b in bound if b.how == "passed"]
         values = {None if result is None else result.value for result in passed}
         return len(values) > 1 or not all(_is_specific(value) for value in values)
@@ -345,7 +354,7 @@ _READERS: dict[type[ast.AST], Callable[[ScriptSettings, ast.AST, int], Value | N
 
 
 def _is_self_reference(bound: NameBinding, name: str) -> bool:
-    """Return whether a binding only repeats its own name, such as `epochs=epochs` in a call."""
+    """Return whether a name is only set to itself, such as by `epochs=epochs` in a call."""
     return isinstance(bound.node, ast.Name) and normalise_name(bound.node.id) == name
 
 
@@ -360,7 +369,7 @@ def _by_trust(bound: list[NameBinding]) -> list[NameBinding]:
 
 
 def _combine(value: PlainValue, left: Value, right: Value) -> Value | None:
-    """Return a value computed from two others, with the lower confidence; None if it is implausible."""
+    """Return a value computed from two others, with the lower confidence; None if it is too large."""
     if not is_plausible(value):
         return None
     nearer = left if left.confidence <= right.confidence else right

@@ -1,4 +1,4 @@
-"""Find single fields of the analysis: batch size, duration, precision, data, devices, checkpoints.
+"""Find the single values of an analysis: batch size, duration, precision, data, devices, checkpoints.
 
-Functions that find a field return None if the code does not show its value.
+A function returns None if the code does not show the value that the function looks for.
 """

@@ -1,4 +1,4 @@
-"""Find the batch size per device and the gradient accumulation."""
+"""Find the batch size per device and the number of gradient accumulation steps."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ BOOSTING_PACKAGES = ("xgboost", "lightgbm", "catboost")
 def named_number(code: Code, names: tuple[str, ...]) -> Value | None:
     """Return the value of the first of `names` that is a number; None if none is.
 
-    Settings in sections of config files are found too.
+    A name also matches a setting inside a section of a configuration file.
     """
     for name in names:
         setting = code.settings.find(name)
@@ -29,9 +29,9 @@ def named_number(code: Code, names: tuple[str, ...]) -> Value | None:
 
 
 def keyword_number(code: Code, names: tuple[str, ...]) -> CodeFinding[int] | None:
-    """Return a number passed by one of `names` to any call, such as `train(model, batch_size=64)`.
+    """Return a number that is passed to any call under one of `names`, as in `train(model, batch_size=64)`.
 
-    The last resort.
+    This is used if nothing better is known, so the confidence of the result is low.
     """
     for name in names:
         for bound in code.facts.bindings.get("=" + normalise_name(name), ()):
@@ -118,7 +118,7 @@ def _yolo_batch(code: Code) -> CodeFinding[int] | None:
 
 
 def _loader_batch(code: Code) -> CodeFinding[int] | None:
-    """Return the batch size of the training data loader, not of the one for validation or test."""
+    """Return the batch size of the data loader for training, rather than of those for validation or test."""
     bindings = reversed(code.facts.bindings.items())  # reversed, so that the first name of a node wins
     targets = {id(b.node): name for name, bound in bindings for b in bound}
     ranked = sorted(_loaders(code), key=lambda call: _not_training(targets.get(id(call.node), ""), call))

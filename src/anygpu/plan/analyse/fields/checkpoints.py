@@ -1,4 +1,4 @@
-"""Find out whether, how often and where the code saves checkpoints, and whether it can resume."""
+"""Find whether, how often and where the code saves checkpoints, and whether it can resume from them."""
 
 import ast
 import re
@@ -63,7 +63,7 @@ def _is_save(code: Code, call: CallSite) -> bool:
 
 
 def checkpointing(code: Code) -> CodeFinding[bool] | None:
-    """Return whether the code saves during training, not only at the end."""
+    """Return whether the code saves checkpoints during training, not only the model at the end."""
     for reader in (
         _hf_saves,
         _lightning_saves,
@@ -78,7 +78,7 @@ def checkpointing(code: Code) -> CodeFinding[bool] | None:
             return finding
     end = save_calls(code)
     if end:
-        because = "saves once, when the training is over"
+        because = "saves only once, at the end of training"
         return CodeFinding(
             value=False, file=end[0].file, line=end[0].line, confidence=LIKELY, because=because
         )
@@ -89,9 +89,9 @@ def checkpointing(code: Code) -> CodeFinding[bool] | None:
 
 
 def absence_confidence(code: Code) -> float:
-    """Return the confidence that something not found is really absent.
+    """Return the confidence that something that was not found in the code is really not there.
 
-    The confidence is lower if modules of the code were not given.
+    The confidence is lower if the code imports modules of its project that were not among the given files.
     """
     return GUESS - 0.1 if code.has_unseen_modules else LIKELY
 
@@ -154,7 +154,7 @@ def _hydra_callback(code: Code) -> CodeFinding[bool] | None:
 
 
 def _snapshots(code: Code) -> CodeFinding[bool] | None:
-    """Find catboost's `save_snapshot`, from which catboost resumes automatically."""
+    """Find catboost's option `save_snapshot`, which saves snapshots from which catboost resumes by itself."""
     for call in code.facts.calls:
         if is_argument_true(code, call, "save_snapshot"):
             return CodeFinding(
@@ -172,7 +172,7 @@ def _loop_saves(code: Code) -> CodeFinding[bool] | None:
     for call in save_calls(code):
         often = any(modulo_value(code, guard) is not None for guard in call.context.guards)
         if code.facts.loop_depth(call) > 0 or often:
-            because = "saves every so often" if often else "saves in the loop"
+            because = "saves in the training loop at an interval" if often else "saves in the training loop"
             return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=because)
     return None
 
@@ -195,9 +195,9 @@ def checkpoint_every(code: Code) -> CodeFinding[str] | None:
 
 
 def _count_text(setting: Value | None, unit: str) -> CodeFinding[str] | None:
-    """Return a text such as "500 steps".
+    """Return a checkpoint interval such as "500 steps".
 
-    Return None if the setting is no count, such as 0.1 for a tenth of the run.
+    Return None if the setting is no count, such as 0.1, which means a tenth of the training.
     """
     count = count_finding(setting)
     return None if setting is None or count is None else _text_finding(f"{count.value} {unit}", setting)
@@ -243,7 +243,7 @@ def modulo_value(code: Code, test: ast.expr) -> Value | None:
 
 
 def checkpoint_paths(code: Code) -> tuple[CodeFinding[str], ...]:
-    """Return the paths of checkpoints, as far as they are known."""
+    """Return the paths to which the code saves checkpoints, as far as they are known without running it."""
     return tuple(dict.fromkeys(_all_paths(code)))
 
 
@@ -280,7 +280,7 @@ def _all_paths(code: Code) -> Iterator[CodeFinding[str]]:
 
 
 def _given_directories(code: Code) -> Iterator[CodeFinding[str]]:
-    """Yield directories given on the command line, such as by `--output_dir`, where checkpoints are saved."""
+    """Yield the output directories that the command line gives, such as by `--output_dir`."""
     for name in _OUTPUT_OPTIONS:
         setting = code.settings.command_line.get(name)
         if setting is not None and isinstance(setting.value, str):
@@ -315,7 +315,7 @@ _SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler|(^|[._])opt([._
 
 
 def resuming(code: Code) -> CodeFinding[bool] | None:
-    """Return whether a new process can resume a training that was stopped."""
+    """Return whether the code can resume an interrupted training in a new process."""
     for reader in _READERS:
         finding = reader(code)
         if finding is not None:
@@ -327,13 +327,13 @@ def resuming(code: Code) -> CodeFinding[bool] | None:
 
 
 def _resume_option(code: Code) -> CodeFinding[bool] | None:
-    """Find a `--resume` option.
+    """Find an option or setting such as `--resume`.
 
-    The option implies that the code can resume, possibly in a module that was not given.
+    Such an option suggests that the code can resume, even if the given files do not show how.
     """
     for name, setting in [*code.settings.option_defaults.items(), *code.settings.configs.items()]:
         if _RESUME_NAME.match(name):
-            because = f"offers {name}"
+            because = f"has the option {name}"
             return CodeFinding(
                 value=True, file=setting.file, line=setting.line, confidence=GUESS, because=because
             )
@@ -341,7 +341,7 @@ def _resume_option(code: Code) -> CodeFinding[bool] | None:
     if offered is None:
         return None
     file = code.facts.sources[0].name
-    return CodeFinding(value=True, file=file, confidence=GUESS, because=f"offers {offered}")
+    return CodeFinding(value=True, file=file, confidence=GUESS, because=f"has the option {offered}")
 
 
 def _trainer_resume(code: Code) -> CodeFinding[bool] | None:
@@ -363,14 +363,18 @@ def _trainer_resume(code: Code) -> CodeFinding[bool] | None:
 
 
 def _loads_state(code: Code) -> CodeFinding[bool] | None:
-    """Find code that loads the optimiser's state or an epoch.
+    """Find code that loads the state of the optimiser, or that loads a file in order to resume.
 
-    Loading only weights is fine-tuning, not resuming.
+    Code that loads only weights does not resume a training but starts a new one (fine-tuning).
     """
     loads = [c for c in code.facts.calls_of("load_state_dict") if _SEES_TRAINING.search(c.base.lower())]
     if loads:
         return CodeFinding(
-            value=True, file=loads[0].file, line=loads[0].line, confidence=SURE, because="loads its optimiser"
+            value=True,
+            file=loads[0].file,
+            line=loads[0].line,
+            confidence=SURE,
+            because="loads the optimiser's state",
         )
     for call in code.facts.calls_of("load", "load_model", "load_weights", "load_state_dict"):
         if call.name.startswith(("json", "yaml", "np.", "numpy", "pickle")) and call.short_name == "load":
@@ -378,13 +382,17 @@ def _loads_state(code: Code) -> CodeFinding[bool] | None:
         words = " ".join(map(ast.unparse, [*call.context.branches, *call.node.args])).lower()
         if _RESUME_WORD.search(words):
             return CodeFinding(
-                value=True, file=call.file, line=call.line, confidence=LIKELY, because="loads when resuming"
+                value=True,
+                file=call.file,
+                line=call.line,
+                confidence=LIKELY,
+                because="loads a file to resume",
             )
     return None
 
 
 def _reads_progress(code: Code) -> CodeFinding[bool] | None:
-    """Find code that restores its progress.
+    """Find code that reads the epoch or step from a loaded file.
 
     Example: `snapshot = torch.load(path); self.epochs_run = snapshot["EPOCHS_RUN"]`.
     """
@@ -445,7 +453,7 @@ def _framework_resume(code: Code) -> CodeFinding[bool] | None:
 def _booster_resume(code: Code) -> CodeFinding[bool] | None:
     for call in code.facts.calls:
         if is_argument_true(code, call, "save_snapshot"):
-            because = "goes on from its snapshot"
+            because = "resumes from its snapshot"
             return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=because)
         if call.has("xgb_model", "init_model") or (
             code.imports("sklearn", "catboost") and call.has("warm_start_from")
@@ -457,7 +465,7 @@ def _booster_resume(code: Code) -> CodeFinding[bool] | None:
                     file=call.file,
                     line=call.line,
                     confidence=LIKELY,
-                    because="goes on from a model",
+                    because="continues training a saved model",
                 )
     return None
 

@@ -1,4 +1,4 @@
-"""Find the data set, its size, the number of data loader workers, and machine-specific paths."""
+"""Find the data set, its size, the number of data loader workers, and paths of a single machine."""
 
 import ast
 import re
@@ -52,7 +52,7 @@ _SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
 
 
 def workers(code: Code) -> CodeFinding[int] | None:
-    """Return the number of processes that load data."""
+    """Return the number of worker processes of the data loader."""
     for call in code.hf_arguments:
         given = count_finding(code.argument_value(call, "dataloader_num_workers"), at_least=0)
         return given or framework_default(call, 0, "the default of TrainingArguments")
@@ -86,7 +86,7 @@ def _is_loader(call: CallSite) -> bool:
 
 
 def _active_calls(code: Code, *lasts: str) -> Iterator[CallSite]:
-    """Return the calls that are not in a branch for another choice, such as another data set."""
+    """Return the calls that are not in a branch for another choice, such as another `--dataset`."""
     calls = code.facts.calls_of(*lasts) if lasts else code.facts.calls
     return (call for call in calls if not code.is_skipped(call))
 
@@ -101,7 +101,7 @@ def dataset(code: Code) -> CodeFinding[str] | None:
 
 
 def _dataset_class(code: Code) -> CodeFinding[str] | None:
-    """Find a data set class or function of a library.
+    """Find a public data set that the code loads by a class or function of a library.
 
     Examples: `torchvision.datasets.CIFAR10(...)`, `keras.datasets.mnist.load_data()`, scikit-learn's
     `load_digits()`.
@@ -194,12 +194,12 @@ def _paths(code: Code) -> CodeFinding[str] | None:
 
 
 def _known_part(path: str) -> str:
-    """Return the path up to the first part that is known only at run time (`{}`)."""
+    """Return a path up to the first component that is known only at run time, which is written as `{}`."""
     return path.partition("{}")[0].rstrip("/") if "{}" in path else path
 
 
 def _tensor_file(code: Code) -> CodeFinding[str] | None:
-    """Find tensors loaded from a file, such as `torch.load("data/train.pt")`."""
+    """Find a data file that is loaded as tensors, such as by `torch.load("data/train.pt")`."""
     for call in _active_calls(code, "load"):
         setting = code.settings.evaluate_text(call.argument("f", "file", position=0))
         if setting is not None and _DATA_FILE.search(str(setting.value)):
@@ -210,7 +210,7 @@ def _tensor_file(code: Code) -> CodeFinding[str] | None:
 
 
 def _joined_path(code: Code, call: CallSite) -> Value | None:
-    """Return the longest known part of a path such as `os.path.join(root, "train")`."""
+    """Return the components that are known of a path such as `os.path.join(root, "train")`, joined."""
     node = call.argument("root", "directory", position=0)
     if not isinstance(node, ast.Call):
         return None
@@ -226,7 +226,7 @@ def _joined_path(code: Code, call: CallSite) -> Value | None:
 
 
 def _detectron_dataset(code: Code) -> CodeFinding[str] | None:
-    """Find detectron2's `cfg.DATASETS.TRAIN = ("name",)`."""
+    """Find the data set in detectron2's `cfg.DATASETS.TRAIN = ("name",)`."""
     for bound in code.facts.bindings.get("datasets.train", ()):
         first = (
             bound.node.elts[0]
@@ -253,7 +253,7 @@ def _named_setting(code: Code) -> CodeFinding[str] | None:
 
 
 def _library_dataset(code: Code) -> CodeFinding[str] | None:
-    """Find a library's data set class, such as `WebDataset(urls)` or `torchaudio.datasets.LJSPEECH(root)`."""
+    """Find a data set by a class of a library: `WebDataset(urls)`, `torchaudio.datasets.LJSPEECH(root)`."""
     for call in _active_calls(code):
         if call.name.startswith(_COLLECTIONS) and call.short_name[:1].isupper():
             return CodeFinding(
@@ -309,7 +309,7 @@ def dataset_gb(name: CodeFinding[str] | None) -> CodeFinding[float] | None:
     row = public_datasets.find_dataset(name.value) if name is not None else None
     if name is None or row is None:
         return None
-    because = f"{name.value} is known"
+    because = f"known size of the public data set {name.value}"
     return CodeFinding(
         value=row.gb, file=name.file, line=name.line, confidence=name.confidence, because=because
     )
@@ -323,7 +323,7 @@ def dataset_samples(name: CodeFinding[str] | None) -> CodeFinding[int] | None:
 
 
 def absolute_paths(code: Code) -> Iterator[CodeFinding[str]]:
-    """Yield paths that exist on one machine only, as written in the code or given as defaults."""
+    """Yield absolute paths in the code or on the command line, which may exist on the user's machine only."""
     seen: set[str] = set()
     overruled = _overridden_defaults(code)
     for source in code.facts.sources:
@@ -341,7 +341,7 @@ def absolute_paths(code: Code) -> Iterator[CodeFinding[str]]:
 
 
 def _overridden_defaults(code: Code) -> set[int]:
-    """Return the ids of option defaults that the command line overrides."""
+    """Return the ids of the syntax nodes of option defaults that the command line overrides."""
     offered = (call for call in code.facts.calls_of("add_argument") if call.has("default"))
     return {
         id(call.argument("default"))

@@ -1,4 +1,4 @@
-"""Find whether the code needs a GPU, whether it uses several, and whether their number is fixed."""
+"""Find whether the code needs a GPU, whether it uses several GPUs, and whether their number is fixed."""
 
 import ast
 import re
@@ -47,7 +47,7 @@ _DIVISION = re.compile(rf"(accum|batch_?size)\w*\)?\s*//?=?.*({'|'.join(_PROCESS
 
 
 def multi_gpu(code: Code) -> CodeFinding[str] | None:
-    """Return the method of multi-GPU training; None if the code uses one GPU."""
+    """Return the method of multi-GPU training, such as "ddp" or "fsdp"; None if the code uses one GPU."""
     if code.imports("deepspeed") or _uses_deepspeed(code):
         where = code.facts.imports_any("deepspeed") or (code.facts.sources[0].name, 0)
         return CodeFinding(value="deepspeed", file=where[0], line=where[1], confidence=SURE)
@@ -73,7 +73,7 @@ def _hf_option(code: Code) -> CodeFinding[str] | None:
 def _pmap(code: Code) -> CodeFinding[str] | None:
     """Find `jax.pmap` by a text search.
 
-    A decorator such as `@functools.partial(jax.pmap, ...)` is no call of `jax.pmap`.
+    The text is searched because decorators such as `@functools.partial(jax.pmap, ...)` do not call it.
     """
     if not code.imports("jax"):
         return None
@@ -107,7 +107,7 @@ def _by_trainer(code: Code) -> CodeFinding[str] | None:
             return CodeFinding(value="ddp", file=call.file, line=call.line, confidence=SURE)
     accelerator = code.facts.first_call("Accelerator")
     if accelerator is not None and code.imports("accelerate"):
-        because = "accelerate spreads over what it is launched on"
+        because = "accelerate uses all GPUs that it is launched on"
         return CodeFinding(
             value="accelerate",
             file=accelerator.file,
@@ -143,9 +143,9 @@ def gpus(code: Code) -> CodeFinding[int] | None:
 
 
 def split_across_gpus(code: Code) -> CodeFinding[str] | None:
-    """Return what the code divides between its processes.
+    """Return what the code divides by the number of processes: "batch" or "accumulation".
 
-    `batch` is the batch, `accumulation` the batches of a step.
+    "batch" means the batch size, "accumulation" the number of gradient accumulation steps.
     """
     for source in code.facts.sources:
         lines = source.text.splitlines() if _mentions_processes(source.text) else ()
@@ -194,7 +194,7 @@ def _fixed_count(code: Code, call: CallSite) -> CodeFinding[int] | None:
 
 
 def needs_gpu(code: Code) -> CodeFinding[bool] | None:
-    """Return whether the code needs a GPU; False if it runs as well without one, None if unknown."""
+    """Return whether the code needs a GPU: False if it uses only the CPU, None if unknown."""
     for reader in (_requests_cpu, _requests_gpu, _classic_ml, _stays_on_cpu, _deep_learning):
         finding = reader(code)
         if finding is not None:
@@ -213,7 +213,7 @@ def _requests_cpu(code: Code) -> CodeFinding[bool] | None:
         flag = code.argument_value(call, "no_cuda", "use_cpu", "cpu")
         if (setting is not None and setting.value == "cpu") or (flag is not None and flag.value is True):
             return CodeFinding(
-                value=False, file=call.file, line=call.line, confidence=SURE, because="asks for the CPU"
+                value=False, file=call.file, line=call.line, confidence=SURE, because="selects the CPU"
             )
     for call in code.facts.calls:
         node = call.argument("device")
@@ -221,12 +221,12 @@ def _requests_cpu(code: Code) -> CodeFinding[bool] | None:
         setting = code.settings.evaluate_text(node) if call.short_name[:1].isupper() and not chosen else None
         if setting is not None and setting.value == "cpu":
             return CodeFinding(
-                value=False, file=call.file, line=call.line, confidence=LIKELY, because="asks for the CPU"
+                value=False, file=call.file, line=call.line, confidence=LIKELY, because="selects the CPU"
             )
     setting = code.settings.find("device")
     if setting is not None and setting.value == "cpu" and not code.facts.first_call("is_available", "cuda"):
         return CodeFinding(
-            value=False, file=setting.file, line=setting.line, confidence=LIKELY, because="asks for the CPU"
+            value=False, file=setting.file, line=setting.line, confidence=LIKELY, because="selects the CPU"
         )
     return None
 
@@ -291,19 +291,23 @@ def _classic_ml(code: Code) -> CodeFinding[bool] | None:
     if where is None or code.imports(*_DEEP):
         return None
     return CodeFinding(
-        value=False, file=where[0], line=where[1], confidence=LIKELY, because="trains on the CPU"
+        value=False,
+        file=where[0],
+        line=where[1],
+        confidence=LIKELY,
+        because="its framework trains on the CPU",
     )
 
 
 def _stays_on_cpu(code: Code) -> CodeFinding[bool] | None:
-    """Find PyTorch code that stays on the CPU: it mentions no device, and no framework in it selects one."""
+    """Find PyTorch code that runs on the CPU, because neither the code nor a framework selects a GPU."""
     finds_itself = (
         code.uses_hf or bool(code.lightning_trainers or code.yolo_trainings) or code.imports(*_FIND_A_GPU)
     )
     where = code.facts.imports_any("torch")
     if finds_itself or where is None or code.has_unseen_modules or _mentions_device(code):
         return None
-    because = "never moves anything to a GPU"
+    because = "moves nothing to a GPU"
     return CodeFinding(value=False, file=where[0], line=where[1], confidence=LIKELY, because=because)
 
 
@@ -319,5 +323,9 @@ def _deep_learning(code: Code) -> CodeFinding[bool] | None:
     if where is None:
         return None
     return CodeFinding(
-        value=True, file=where[0], line=where[1], confidence=GUESS + 0.2, because="a deep network"
+        value=True,
+        file=where[0],
+        line=where[1],
+        confidence=GUESS + 0.2,
+        because="uses a deep learning framework",
     )

@@ -1,4 +1,4 @@
-"""Find the number of epochs and steps."""
+"""Find the number of epochs and the number of steps."""
 
 import ast
 import re
@@ -66,7 +66,10 @@ _WRAPPERS = (
 
 
 def epochs(code: Code) -> CodeFinding[float] | None:
-    """Return the number of epochs; None if the command line sets steps and the epochs are only a default."""
+    """Return the number of epochs; None if it is unknown.
+
+    Also return None if the command line sets a number of steps but no epochs, because the steps then count.
+    """
     finding = _epochs(code)
     requested = next(
         (setting for name in _ASKED_STEPS if (setting := code.settings.command_line.get(name))), None
@@ -128,9 +131,9 @@ def _lightning_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _from_arguments(code: Code, call: CallSite) -> CodeFinding[float] | None:
-    """Return the epochs of `Trainer.from_argparse_args` or LightningCLI.
+    """Return the number of epochs for `Trainer.from_argparse_args` or LightningCLI.
 
-    They come from the command line or `set_defaults`.
+    It is set on the command line, in a configuration file or by defaults in the code.
     """
     if call.short_name == "Trainer":
         return None
@@ -163,9 +166,9 @@ def _fit_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _outer_rounds(code: Code, call: CallSite) -> float:
-    """Return how often the loops around a call repeat it.
+    """Return how often a call is repeated by the loops around it.
 
-    `fit(epochs=1)` in a loop of 200 rounds is 200 epochs.
+    For example, `fit(epochs=1)` in a loop over `range(200)` trains for 200 epochs.
     """
     times = 1.0
     for loop in call.context.loops:
@@ -191,9 +194,10 @@ def _loop_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _in_updates(context: CodeContext) -> bool:
-    """Return whether a loop is inside a loop over updates.
+    """Return whether a loop is inside a loop over steps, updates or episodes.
 
-    PPO repeats each rollout; these are not training epochs.
+    In reinforcement learning such as PPO, an inner loop over "epochs" reuses the data of one update. It does
+    not count the epochs of the training.
     """
     outer = [ast.unparse(loop.target).lower() for loop in context.loops if isinstance(loop, ast.For)]
     return any(re.search(r"step|iter|update|rollout|episode|^it$|^t$", name) for name in outer)
@@ -209,7 +213,7 @@ def _named_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _composer_duration(code: Code, unit: str) -> CodeFinding[float] | None:
-    """Return the duration of Composer's `max_duration`, such as "10ep" or "5000ba", if it is in `unit`."""
+    """Return the number in Composer's `max_duration`, such as 10 for "10ep"; None for another unit."""
     setting = code.settings.find("max_duration")
     match = re.fullmatch(r"(\d+)([a-z]+)", str(setting.value)) if setting else None
     if setting is None or match is None or match[2] != unit:
@@ -220,9 +224,9 @@ def _composer_duration(code: Code, unit: str) -> CodeFinding[float] | None:
 
 
 def _loop_count(code: Code, node: ast.expr) -> Value | None:
-    """Return how often a loop over `range` runs; None if unknown.
+    """Return the number of iterations of a loop over `range(...)`; None if unknown.
 
-    The range may be wrapped in `tqdm` or similar.
+    The range may be wrapped, as in `tqdm(range(10))`.
     """
     if not isinstance(node, ast.Call) or not node.args:
         return None
@@ -235,7 +239,7 @@ def _loop_count(code: Code, node: ast.expr) -> Value | None:
 
 
 def _range_length(code: Code, bounds: list[ast.expr]) -> Value | None:
-    """Return the length of a range: `range(1, 11)` has 10. An unknown start counts as 0."""
+    """Return the length of a range, such as 10 for `range(1, 11)`. An unknown start counts as 0."""
     end = code.settings.evaluate_number(bounds[1 if len(bounds) > 1 else 0])
     start = code.settings.evaluate_number(bounds[0]) if len(bounds) > 1 else None
     stride = code.settings.evaluate_number(bounds[2]) if len(bounds) > 2 else None
@@ -255,7 +259,7 @@ def steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _counts_epochs(code: Code, finding: CodeFinding[int]) -> bool:
-    """Return whether a setting such as `--niter` counts epochs, because a loop over epochs ends there."""
+    """Return whether a setting for steps, such as `--niter`, is really the number of epochs of a loop."""
     passes = _loop_epochs(code)
     same = passes is not None and (passes.file, passes.line, passes.value) == (
         finding.file,
@@ -294,7 +298,7 @@ def _boosting_rounds(code: Code) -> CodeFinding[int] | None:
 
 
 def _loop_steps(code: Code) -> CodeFinding[int] | None:
-    """Return the length of a loop over steps that is not inside a loop over epochs."""
+    """Return the number of iterations of a training loop over steps that is not inside another loop."""
     for loop, context in code.facts.loops:
         if not isinstance(loop, ast.For) or context.loops or code.facts.function_depths.get(context.function):
             continue
@@ -307,7 +311,7 @@ def _loop_steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _steps_optimiser(loop: ast.For) -> bool:
-    """Return whether the loop steps an optimiser."""
+    """Return whether the loop trains: it computes gradients or calls a function such as `train_step`."""
     for node in ast.walk(loop):
         if isinstance(node, ast.Attribute) and node.attr in ("backward", "apply_gradients", "zero_grad"):
             return True
@@ -325,9 +329,9 @@ def _named_steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _step_names(code: Code) -> tuple[str, ...]:
-    """Return the names of settings for steps.
+    """Return the names of settings that give the number of steps.
 
-    The result is empty for scikit-learn, whose `max_iter` means something else.
+    There are none for scikit-learn, where `max_iter` is not a number of training steps.
     """
     if code.imports("sklearn") and not code.imports("torch", "tensorflow", "jax"):
         return ()

@@ -1,4 +1,4 @@
-"""Find how numbers are stored and computed: precision, optimiser, input sizes, adapters, recomputation."""
+"""Find what determines memory and speed: precision, optimiser, input sizes, adapters, recomputation."""
 
 import ast
 import re
@@ -59,7 +59,7 @@ _RESIZES = ("RandomResizedCrop", "Resize", "CenterCrop", "RandomCrop", "Resizing
 
 
 def precision(code: Code) -> CodeFinding[str] | None:
-    """Return the precision of most arithmetic: fp32, fp16, bf16 or fp8."""
+    """Return the precision in which most of the arithmetic is done: fp32, fp16, bf16 or fp8."""
     if code.imports(*_CLASSIC) and not code.imports("torch", "tensorflow", "keras", "jax", "mxnet", "paddle"):
         return None
     readers = (
@@ -80,7 +80,7 @@ def precision(code: Code) -> CodeFinding[str] | None:
 
 
 def named_precision(text: object) -> str:
-    """Return the precision for any of its spellings: "16-mixed", "bfloat16", 16, "torch.float16", "O2"."""
+    """Return the precision for a spelling such as "16-mixed", "bfloat16", 16 or "O2"; empty if unknown."""
     word = str(text).lower().replace("torch.", "").replace("jnp.", "")
     if "bf16" in word or "bfloat16" in word:
         return "bf16"
@@ -158,7 +158,7 @@ def _dtype(code: Code, node: ast.expr | None) -> str:
 
 
 def _bound_dtype(code: Code, node: ast.expr) -> str:
-    """Return the precision assigned to a variable.
+    """Return the precision that is assigned to a variable; empty if unknown.
 
     Example: `dtype = torch.bfloat16 if ... else torch.float16`.
     """
@@ -206,7 +206,11 @@ def _load_dtype(code: Code) -> CodeFinding[str] | None:
         word = _dtype(code, node) if node is not None else ""
         if word and not re.search(r"(?i)vae|encoder|tokenizer|pipeline", call.name):
             return CodeFinding(
-                value=word, file=call.file, line=call.line, confidence=LIKELY, because="loaded so"
+                value=word,
+                file=call.file,
+                line=call.line,
+                confidence=LIKELY,
+                because="the model is loaded in this precision",
             )
     for name in ("dtype", "param_dtype"):
         for bound in code.facts.bindings.get("=" + name, ()):
@@ -253,7 +257,7 @@ def _yolo_precision(code: Code) -> CodeFinding[str] | None:
     for call in code.yolo_trainings:
         setting = code.argument_value(call, "amp")
         off = setting is not None and setting.value is False
-        because = "ultralytics mixes precision by default"
+        because = "ultralytics uses mixed precision by default"
         return CodeFinding(
             value="fp32" if off else "fp16", file=call.file, line=call.line, confidence=0.6, because=because
         )
@@ -264,7 +268,7 @@ def _default_precision(code: Code) -> CodeFinding[str] | None:
     if not code.lightning_trainers and not code.imports(*_DEEP):
         return None
     first = code.facts.sources[0].name if code.facts.sources else ""
-    return CodeFinding(value="fp32", file=first, confidence=0.6, because="nothing asks for less")
+    return CodeFinding(value="fp32", file=first, confidence=0.6, because="the code sets no lower precision")
 
 
 def optimiser(code: Code) -> CodeFinding[str] | None:

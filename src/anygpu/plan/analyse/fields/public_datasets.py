@@ -1,4 +1,7 @@
-"""Sizes of public data sets: gigabytes on disk and training samples. Not checked against a source yet."""
+"""Sizes of public data sets: gigabytes on disk and training samples.
+
+The values have not been verified yet.
+"""
 
 import re
 from dataclasses import dataclass
@@ -150,7 +153,7 @@ _BY_KEY = {
 
 
 def find_dataset(name: str) -> PublicDataset | None:
-    """Return a public data set by any usual spelling, such as "huggingface/cifar-10"; None if unknown."""
+    """Return a public data set by its name in any usual spelling, such as "CIFAR-10"; None if unknown."""
     key = re.sub(r"/(train\w*|val\w*|data)$", "", _key(name))
     for candidate in (
         key,

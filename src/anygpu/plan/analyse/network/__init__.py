@@ -1,4 +1,4 @@
 """Find the model that is trained and count its weights.
 
-Functions that find something return None if the code does not show it.
+A function returns None if the code does not show what the function looks for.
 """

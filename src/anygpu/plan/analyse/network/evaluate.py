@@ -1,4 +1,7 @@
-"""Evaluate the statements and expressions of a constructor as far as their values can be known."""
+"""Evaluate the statements and expressions of a network's constructor without running it.
+
+A value that cannot be known without running the code is `UNKNOWN`.
+"""
 
 import ast
 import operator
@@ -24,7 +27,7 @@ NO_RETURN = _Sentinel()  # a body that ended without a return
 
 @dataclass(frozen=True, slots=True)
 class BuiltModule:
-    """A module of the network that was built, with its number of weights."""
+    """A layer or block of the network, with its number of weights."""
 
     weights: int
 
@@ -44,7 +47,7 @@ class NamedLayer:
 
 
 class Evaluator(Protocol):
-    """An object that evaluates calls and names for the functions of this module."""
+    """What the functions of this module need from the object that counts weights (`NetworkBuilder`)."""
 
     weights: int
 
@@ -72,7 +75,7 @@ _COMPARES: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
 
 
 def run_body(evaluator: Evaluator, body: Iterable[ast.stmt], scope: Scope) -> object:
-    """Run statements and return the value of their `return`; `NO_RETURN` if they have none."""
+    """Evaluate statements and return the value of their `return`; `NO_RETURN` if they have none."""
     for statement in body:
         evaluator.step()
         result = _statement(evaluator, statement, scope)
@@ -106,7 +109,7 @@ def _statement(evaluator: Evaluator, statement: ast.stmt, scope: Scope) -> objec
 
 
 def _tie(evaluator: Evaluator, target: ast.expr, shared: ast.expr, scope: Scope) -> None:
-    """Count tied weights once, as after `self.head.weight = self.embedding.weight`."""
+    """Subtract weights that are shared by an assignment like `self.head.weight = self.embedding.weight`."""
     if not isinstance(target, ast.Attribute) or not isinstance(shared, ast.Attribute):
         return
     for node in (target.value, shared.value) if target.attr == shared.attr == "weight" else ():
@@ -237,7 +240,7 @@ def _conditional(evaluator: Evaluator, node: ast.IfExp, scope: Scope) -> object:
 
 
 def _bool_op(evaluator: Evaluator, node: ast.BoolOp, scope: Scope) -> object:
-    """Evaluate `a or b` to the first true value, `a and b` to the first false value, else to the last."""
+    """Evaluate `and` or `or` like Python; UNKNOWN if an operand that decides the result is unknown."""
     wanted = isinstance(node.op, ast.And)
     result: object = UNKNOWN
     for part in node.values:
@@ -256,7 +259,7 @@ def _compare(evaluator: Evaluator, node: ast.Compare, scope: Scope) -> object:
 
 
 def _is_flat(result: object) -> bool:
-    """Return whether a value is known and cheap to compare. Deeply nested lists take too long."""
+    """Return whether a value is known and fast to compare, unlike lists that are nested or very long."""
     parts = result if isinstance(result, list) else [result]
     plain = all(isinstance(part, int | float | str | NamedLayer | BuiltModule | None) for part in parts)
     return plain and len(parts) <= MAX_LIST
@@ -293,9 +296,9 @@ def _call(evaluator: Evaluator, node: ast.Call, scope: Scope) -> object:
 
 
 def builtin(name: str, arguments: list[object], node: ast.Call, scope: Scope) -> object:
-    """Evaluate `append`, `extend` or a built-in function with known arguments.
+    """Evaluate a call of `append`, `extend` or a built-in function such as `range`.
 
-    Return UNKNOWN for other calls.
+    Return UNKNOWN for other functions and for unknown arguments.
     """
     if name in ("append", "extend") and isinstance(node.func, ast.Attribute):
         kept = scope_value(node.func.value, scope)

@@ -1,7 +1,7 @@
 """Count the weights of Keras and flax models.
 
-Their layers state only the size of their output, so the shape of the input is followed through all
-layers.
+The layers of these models are given only the size of their output. Their number of weights also depends on
+the size of their input, so the shape of the data is computed from layer to layer.
 """
 
 import ast
@@ -38,7 +38,7 @@ class KerasLayer:
 
 @dataclass(slots=True)
 class SequentialModel:
-    """A Sequential model: its output so far, and the layers that have no input yet."""
+    """A Sequential model: its output so far, and the layers that wait for the shape of their input."""
 
     output: object = field(default=UNKNOWN)
     waiting: list[KerasLayer] = field(default_factory=list)
@@ -53,7 +53,7 @@ class CustomLayer:
 
 
 def count_keras_weights(code: Code) -> WeightCount | None:
-    """Count the weights of a Keras model or of a flax module in a single class.
+    """Count the weights of a Keras model, or of a flax model that consists of a single class.
 
     Return None if they cannot be counted.
     """
@@ -101,7 +101,7 @@ def _flax(chain: "KerasBuilder", code: Code) -> WeightCount | None:
 
 
 class KerasBuilder(NetworkBuilder):
-    """Follows the shapes of tensors through the layers and counts weights."""
+    """Computes the shapes of tensors from layer to layer, and counts the weights of the layers."""
 
     def __init__(self, code: Code, own: set[str]) -> None:
         super().__init__(code, own)
@@ -194,7 +194,7 @@ class KerasBuilder(NetworkBuilder):
         return None
 
     def apply(self, layer: KerasLayer, tensor: object) -> object:
-        """Add the weights of a layer and return its output."""
+        """Add the weights of a layer to the total, and return the shape of its output; UNKNOWN if unknown."""
         shape = layer.get(None, *_SHAPES)
         tensor = _input(shape) if shape is not None else tensor
         if layer.name in ("Concatenate", "concatenate"):

@@ -1,4 +1,4 @@
-"""Count the weights of single layers, and of networks by the layers in their code."""
+"""Count the weights of single layers, and of a network as the sum of the layers in its code."""
 
 import ast
 import math
@@ -12,7 +12,7 @@ MAX_WEIGHTS = 5 * 10**12  # more than any trained model
 
 
 class LayerArguments(Protocol):
-    """A function that returns a layer's argument by the first matching name or by position."""
+    """A function that returns an argument of a layer by one of its names, or else by its position."""
 
     def __call__(self, place: int | None, *names: str) -> object: ...
 
@@ -24,7 +24,7 @@ def as_int(value: object) -> int:
 
 
 def kernel_area(value: object, dimensions: int) -> int:
-    """Return the number of elements of a kernel: 3 means 3 x 3 in two dimensions, (3, 5) means 3 x 5."""
+    """Return the number of elements of a kernel: 9 for size 3 in two dimensions, 15 for size (3, 5)."""
     if isinstance(value, list | tuple):
         return math.prod(as_int(part) for part in value)
     return math.prod([as_int(value)] * dimensions)
@@ -151,7 +151,7 @@ _ALL_SIZES = LAYER_SIZES | NORM_SIZES
 
 
 def network_classes(code: Code) -> set[str]:
-    """Return the classes in the code that are networks, including subclasses."""
+    """Return the names of the classes in the code that are networks, such as subclasses of `nn.Module`."""
     found: set[str] = set()
     for _ in range(4):
         for name, (node, _around) in code.facts.classes.items():
@@ -162,7 +162,7 @@ def network_classes(code: Code) -> set[str]:
 
 
 def count_layer_weights(code: Code, name: str) -> tuple[int, int, str]:
-    """Return the number of weights with line and file of the first layer; 0 if nothing is known."""
+    """Return the number of weights, and line and file of the first layer; (0, 0, "") if they are unknown."""
     own = network_classes(code)
     calls = [call for call in code.facts.calls if call.short_name in _ALL_SIZES and _is_counted(call, own)]
     total, unknown, line, file = 0, 0, 0, ""
@@ -177,7 +177,7 @@ def count_layer_weights(code: Code, name: str) -> tuple[int, int, str]:
 
 
 class _InstanceCounts:
-    """Counts the instances of each class in the network, including lists of blocks."""
+    """Counts how many instances of each class a network contains, including those in lists of blocks."""
 
     def __init__(self, code: Code, own: set[str]) -> None:
         self._code = code
@@ -202,7 +202,7 @@ def _is_counted(call: CallSite, own: set[str]) -> bool:
 
 
 def _repetitions(code: Code, call: CallSite) -> int:
-    """Return how often a layer is repeated: twelve times in `[Block(...) for _ in range(12)]`."""
+    """Return how often a layer is repeated, such as 12 for `[Block(...) for _ in range(12)]`."""
     times = 1
     for repeated in call.context.repeats:
         node = repeated.args[-1] if isinstance(repeated, ast.Call) and repeated.args else None

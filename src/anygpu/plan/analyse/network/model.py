@@ -121,7 +121,7 @@ def _loaded_by(code: Code, call: CallSite) -> CodeFinding[str] | None:
 
 
 def _joined_models(code: Code) -> CodeFinding[str] | None:
-    """Return a class in the code that combines several published models, so that none of their names fits."""
+    """Return a network class in the code that combines several published models; None if there is none."""
     makes = {call.context.owner for call in code.facts.calls}
     for name in sorted(layer_sizes.network_classes(code) & makes):
         if len({part.value for part in published_parts(code, name)}) > 1:
@@ -139,16 +139,16 @@ def published_parts(code: Code, owner: str) -> list[CodeFinding[str]]:
 def _is_published(call: CallSite, name: str) -> bool:
     """Return whether a call loads a published model.
 
-    For a class defined in the code, the name must be a known model.
+    A call of a library does. For a class that is defined in the code, `name` must be a known model.
     """
     library = call.base.partition(".")[0] in KNOWN_PACKAGES and "." in call.base
     return library or call.base[:4] in ("Auto", "Flax") or models.find_model(name) is not None
 
 
 def _trained_last(call: CallSite) -> int:
-    """Return a sort key that puts the trained model first.
+    """Return a sort key for calls that load models: the trained model is sorted first.
 
-    Diffusion scripts also load encoders they do not train.
+    Scripts for diffusion models also load encoders that they do not train.
     """
     name = call.base.lower()
     if "unet" in name or "transformer2d" in name:
@@ -189,7 +189,7 @@ def _created_by(code: Code, call: CallSite) -> CodeFinding[str] | None:
 
 
 def _published_name(code: Code, words: list[ast.expr]) -> Value | None:
-    """Return the model name in `getattr(models, config.model)`, if a model with this name is published."""
+    """Return the model name in `getattr(models, config.model)`; None if no published model has this name."""
     setting = code.settings.evaluate_text(words[1]) if ast.unparse(words[0]).endswith("models") else None
     return setting if setting is not None and models.find_model(str(setting.value)) is not None else None
 
@@ -280,9 +280,9 @@ def _from_config(code: Code) -> CodeFinding[str] | None:
 
 
 def _own_class(code: Code) -> CodeFinding[str] | None:
-    """Find the network class defined in the code that is trained.
+    """Find the network class of the code that is trained.
 
-    Networks inside other networks do not count.
+    Networks that are only created inside other networks are ignored.
     """
     own = layer_sizes.network_classes(code)
     own -= {name for name in own if ast.unparse(code.facts.classes[name][0].bases[0]).endswith("Layer")}
@@ -312,7 +312,7 @@ def _own_class(code: Code) -> CodeFinding[str] | None:
 
 
 def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
-    """Return the networks created by a function of the code, as in `net = resnet18()`."""
+    """Return the calls that create a network inside a function of the code, as in `net = resnet18()`."""
     helpers = [code.facts.made_by.get(name, "").rpartition(".")[2] for name in ("model", "net", "network")]
     inside = [use for use in uses if use.context.function and use.context.function in helpers]
     bodies = [code.facts.functions[name][0] for name in helpers if name in code.facts.functions]
@@ -321,7 +321,7 @@ def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
 
 
 def _named_only(code: Code, own: set[str]) -> CodeFinding[str] | None:
-    """Find a network class that a library instantiates.
+    """Find a network class that a library instantiates instead of the code.
 
     Examples: `LightningCLI(Classifier, Data)`, `Net.init(...)`.
     """
@@ -342,7 +342,7 @@ def _named_only(code: Code, own: set[str]) -> CodeFinding[str] | None:
 
 
 def _from_elsewhere(code: Code) -> CodeFinding[str] | None:
-    """Find the class in `model = GPT(config)` if its file was not given."""
+    """Find the class `GPT` in `model = GPT(config)`, for a class that is not defined in the given files."""
     for variable in ("model", "net", "network", "netg"):
         made = code.facts.made_by.get(variable, "").rpartition(".")[2]
         call = next(code.facts.calls_of(made), None) if made[:1].isupper() else None
@@ -352,7 +352,7 @@ def _from_elsewhere(code: Code) -> CodeFinding[str] | None:
 
 
 def _model_nodes(code: Code) -> set[int]:
-    """Return the ids of all syntax nodes in values assigned to a variable such as `model` or `net`."""
+    """Return the ids of the syntax nodes of all values assigned to variables such as `model` or `net`."""
     names = ("model", "net", "network", "generator", "netg")
     bound = (b.node for name in names for b in code.facts.bindings.get(name, ()))
     return {id(part) for node in bound for part in ast.walk(node)}
@@ -369,7 +369,7 @@ def _by_setting(code: Code) -> CodeFinding[str] | None:
 
 
 def _hydra_target(code: Code) -> CodeFinding[str] | None:
-    """Find the class that a Hydra configuration names: `net: {_target_: nets.dense.Dense}`."""
+    """Find the network class in a Hydra configuration such as `net: {_target_: nets.dense.Dense}`."""
     for section in ("model", "net", "network", "model.net", "backbone"):
         setting = code.settings.configs.get(f"{section}._target_")
         if setting is not None and isinstance(setting.value, str):

@@ -17,8 +17,8 @@ _HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
 def count_parameters(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
     """Return the number of parameters; None if unknown.
 
-    The first of these sources that knows the number is used: layers in the code, table of published
-    models, configuration values, the model's name.
+    The first of these sources that has the number is used: a network class in the code, the table of
+    published models, values of the configuration, layers in the code, the model's name.
     """
     for reader in (
         _count_built,
@@ -35,9 +35,9 @@ def count_parameters(code: Code, name: CodeFinding[str] | None) -> CodeFinding[i
 
 
 def _count_built(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """Count the weights of a network class in the code.
+    """Count the weights of the network class in the code that is trained.
 
-    This count is preferred even if the class has the name of a published model.
+    This count is used even if the class has the name of a published model.
     """
     own = layer_sizes.network_classes(code)
     made = count_torch_weights(code, own, name.value) if name is not None and name.value in own else None
@@ -53,7 +53,13 @@ def _count_built(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] 
     total, file, line = inside, name.file, name.line
     if made is not None:
         total, file, line = inside + made.weights, made.file, made.line
-    return CodeFinding(value=total, file=file, line=line, confidence=GUESS, because="counted as it is built")
+    return CodeFinding(
+        value=total,
+        file=file,
+        line=line,
+        confidence=GUESS,
+        because="counted from the network class in the code",
+    )
 
 
 def _from_table(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
@@ -61,7 +67,11 @@ def _from_table(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] |
     if name is None or shape is None:
         return None
     return CodeFinding(
-        value=shape.parameters, file=name.file, line=name.line, confidence=name.confidence, because="known"
+        value=shape.parameters,
+        file=name.file,
+        line=name.line,
+        confidence=name.confidence,
+        because="known size of the published model",
     )
 
 
@@ -70,7 +80,11 @@ def _from_name(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | 
     if name is None or count is None:
         return None
     return CodeFinding(
-        value=count, file=name.file, line=name.line, confidence=GUESS, because="the name says so"
+        value=count,
+        file=name.file,
+        line=name.line,
+        confidence=GUESS,
+        because="the model's name contains the size",
     )
 
 
@@ -97,14 +111,18 @@ def _from_depth_and_width(code: Code, name: CodeFinding[str] | None) -> CodeFind
     total = layer_count * (12 * hidden * hidden + 13 * hidden) + (words + candidates + 2) * hidden
     sure = LIKELY if words else GUESS
     return CodeFinding(
-        value=total, file=depth.file, line=depth.line, confidence=sure, because="depth and width"
+        value=total,
+        file=depth.file,
+        line=depth.line,
+        confidence=sure,
+        because="estimated from depth and width",
     )
 
 
 def _vocabulary_size(code: Code) -> int:
-    """Return the vocabulary size, by its name or from the embedding.
+    """Return the vocabulary size from a setting or from the embedding layer; 0 if unknown.
 
-    The size is doubled if the output layer has its own weights.
+    The size of the embedding layer is doubled if the output layer has weights of its own.
     """
     setting = code.settings.find(*_VOCAB)
     if setting is not None and isinstance(setting.value, int):
@@ -129,7 +147,7 @@ def _is_transformer(code: Code, name: CodeFinding[str] | None) -> bool:
 
 
 def _from_hf_config(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """Return the parameters of a default configuration: `GPT2Config()` without arguments is GPT-2."""
+    """Return the parameters of a default configuration: `GPT2Config()` without arguments means GPT-2."""
     for call in code.facts.calls:
         match = _HF_CONFIG.match(call.short_name)
         shape = models.find_model(match[1]) or models.find_model(match[1] + "base") if match else None
@@ -142,4 +160,6 @@ def _from_layers(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] 
     count, line, file = layer_sizes.count_layer_weights(code, name.value if name is not None else "")
     if not count:
         return None
-    return CodeFinding(value=count, file=file, line=line, confidence=GUESS, because="counted from the layers")
+    return CodeFinding(
+        value=count, file=file, line=line, confidence=GUESS, because="counted from the layers in the code"
+    )

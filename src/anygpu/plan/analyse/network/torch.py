@@ -1,7 +1,7 @@
-"""Count the weights of a PyTorch network by following its constructors.
+"""Count the weights of a PyTorch network by evaluating its constructors without running them.
 
-Nested blocks, helper functions and loops are followed too. No code is run: statements are evaluated as
-far as their values are known, up to a limit.
+The evaluation includes nested blocks, helper functions and loops, as far as values are known and up to a
+number of steps.
 """
 
 import ast
@@ -29,7 +29,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class EvaluationLimit(Exception):
-    """Raised when following the constructors takes too many steps."""
+    """Raised when the evaluation of the constructors takes too many steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class WeightCount:
 
 
 def count_torch_weights(code: Code, own: set[str], whole_name: str) -> WeightCount | None:
-    """Count the weights of all networks that are created outside other networks.
+    """Count the weights of all networks that the code creates, except inside other networks.
 
-    Each class counts once. Return None if the weights cannot be counted.
+    Each class is counted once. Return None if the weights cannot be counted.
     """
     roots: dict[str, CallSite | None] = {}
     unreachable = {id(call) for call in unreachable_calls(code.facts)}
@@ -62,9 +62,9 @@ def count_torch_weights(code: Code, own: set[str], whole_name: str) -> WeightCou
 
 
 def _trained_network(code: Code, own: set[str]) -> dict[str, CallSite | None]:
-    """Return the class with a `training_step`.
+    """Return the network class that has a `training_step`, as a dictionary with at most one key.
 
-    Lightning instantiates such a class, as in `LightningCLI(Net)`.
+    Lightning instantiates such a class itself, as in `LightningCLI(Net)`.
     """
     steps = {name for name in own if "training_step" in _methods(code, name)}
     return dict.fromkeys(sorted(steps)[:1])
@@ -77,7 +77,7 @@ def _methods(code: Code, name: str) -> dict[str, Function]:
 
 
 class NetworkBuilder:
-    """Follows constructors and adds up the weights of the layers they create."""
+    """Evaluates constructors and adds up the weights of the layers that they create."""
 
     def __init__(self, code: Code, own: set[str]) -> None:
         self.code = code
@@ -102,7 +102,7 @@ class NetworkBuilder:
             raise EvaluationLimit
 
     def build(self, name: str, node: ast.Call | None, scope: Scope, *, outermost: bool = False) -> object:
-        """Follow the constructor of a network class in the code and return the built module."""
+        """Evaluate the constructor of a network class in the code, and return the module with its weights."""
         init = self.methods(name).get("__init__")
         before = self.weights
         if init is not None and self._depth < MAX_DEPTH:
@@ -112,7 +112,7 @@ class NetworkBuilder:
         return BuiltModule(self.weights - before)
 
     def methods(self, kind: str) -> dict[str, Function]:
-        """Return the methods of a class in the code; empty for other classes."""
+        """Return the methods of a class by name; empty if the class is not defined in the code."""
         if kind not in self._methods_by_class:
             self._methods_by_class[kind] = _methods(self.code, kind)
         return self._methods_by_class[kind]
@@ -150,7 +150,7 @@ class NetworkBuilder:
         return evaluate.evaluate(self, node, scope)
 
     def call(self, node: ast.Call, scope: Scope) -> object:
-        """Evaluate a call: a network, a layer, a helper function, or any other call."""
+        """Evaluate a call of a network class, a layer, a function of the code, or anything else."""
         name = self._name(node.func, scope)
         if isinstance(node.func, ast.Call) and ast.unparse(node.func).startswith(
             "getattr(torchvision.models"
@@ -170,8 +170,8 @@ class NetworkBuilder:
     def _published_network(self, chosen: ast.Call, scope: Scope) -> object:
         """Count a network created by `getattr(torchvision.models, name)(...)`.
 
-        Return UNKNOWN if the network being counted creates it directly: then it is already counted by
-        name.
+        Return UNKNOWN if the trained network creates it directly, because the caller then adds the size of
+        the published network.
         """
         me = scope.get("self")
         if isinstance(me, dict) and me.get("") == self.whole_name:
@@ -187,7 +187,7 @@ class NetworkBuilder:
         return held.name if isinstance(held, NamedLayer) else dotted_name(func, {}).rpartition(".")[2]
 
     def _helper(self, func: ast.expr, scope: Scope) -> tuple[Function, Scope] | None:
-        """Return a function of the code or a method of the network, with its scope; None for other calls."""
+        """Return the called function of the code or method of the network, with its scope; else None."""
         if isinstance(func, ast.Name) and func.id in self.code.facts.functions:
             return self.code.facts.functions[func.id][0], {}
         me = scope.get("self")
@@ -238,7 +238,7 @@ class NetworkBuilder:
         return BuiltModule(self.weights - before) if self.weights > before else UNKNOWN
 
     def repeat(self, times: int, weights: int) -> None:
-        """Add the weights of a block that was counted once for its other `times - 1` repetitions."""
+        """Add the weights of a block for its other `times - 1` repetitions; the first is counted already."""
         self.weights += weights * max(times - 1, 0)
 
     def setting_value(self, node: ast.expr) -> object:
