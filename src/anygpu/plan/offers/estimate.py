@@ -205,7 +205,10 @@ class Estimator:
 
     @property
     def over_limit_reason(self) -> str:
-        return f"would cost more than the ${(self.spec.limits.max_cost_microusd or 0) / MICROUSD:,.2f} allowed by max_cost"
+        return (
+            f"would cost more than the ${(self.spec.limits.max_cost_microusd or 0) / MICROUSD:,.2f}"
+            " allowed by max_cost"
+        )
 
     def confidence(self, candidate: Candidate, prediction: DurationPrediction) -> str:
         level = self._confidence(prediction)
