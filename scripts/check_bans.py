@@ -1,6 +1,6 @@
-"""control/ sees time, chance and threads only through its seams (docs/design, decision 14).
+"""Check that control/ uses clocks, randomness and threads only through injected interfaces.
 
-The simulation is worth nothing if the loop under test can look at a real clock, so this fails the build.
+The simulation runs the control loop on virtual time, so a direct use of a real clock would make it worthless.
 """
 
 import ast
