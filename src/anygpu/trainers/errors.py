@@ -62,4 +62,4 @@ class BadExport(TrainerError):
 
 
 class Stopped(Exception):
-    """Ends the training loop after a stop request; a checkpoint is saved. Raised by `step_done`, `epoch_done`."""
+    """Raised by `step_done` and `epoch_done` after a stop request, when a checkpoint is saved; ends the training."""

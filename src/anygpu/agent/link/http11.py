@@ -166,7 +166,7 @@ class HttpConnection:
             return self._read_response(method)
         except (ConnectionError, BrokenPipeError) as error:
             self.close()
-            raise StaleConnection(f"the connection was closed: {error}") from error
+            raise StaleConnection(f"{self._host_header()} closed the connection: {error}") from error
         except OSError as error:
             self.close()
             raise Unreachable(f"no response from {self._host_header()}: {error}") from error

@@ -108,7 +108,7 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @spec_option("--setup", about="Shell command to run before the script. Repeatable.", many=True)
 @spec_option("--trainer", about="Use a trainer instead of a script: tabular, yolo, ./my_trainer.py:Mine.")
 @spec_option("--config", "-c", about="Trainer setting, for example -c epochs=50. Repeatable.", many=True)
-@spec_option("--dataset", about="Dataset: a path, a URL, or name@version.")
+@spec_option("--dataset", about="Dataset: a path or a URL.")
 @spec_option("--timeout", about="Stop the job after this time, for example 6h.")
 @spec_option("--max-cost", about="Stop the job before it costs more than this, in dollars.")
 @spec_option(

@@ -59,7 +59,7 @@ _IGNORED_SETTINGS = (
 class RunMachine:
     """The properties of a machine that determine the speed of a run.
 
-    All machines of a backend that have no GPU count as equally fast.
+    CPU-only machines of the same backend are treated as equally fast.
     """
 
     backend: str = ""

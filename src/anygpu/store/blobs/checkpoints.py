@@ -175,7 +175,7 @@ REUSE_WITHIN_MS = 12 * 3600 * 1000
 
 
 class Checkpoints:
-    """Publishes the checkpoints and artifacts that agents upload, and creates download plans for them."""
+    """Publishes the checkpoints and artifacts that agents upload, and lists the URLs to download them."""
 
     def __init__(self, blobs: Blobs, *, url_life_s: float = URL_LIFE_S, concurrency: int = 4) -> None:
         self._blobs = blobs

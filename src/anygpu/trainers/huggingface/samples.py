@@ -72,7 +72,7 @@ def pixels(path: Path, size: int) -> Any:
 
 @dataclass(frozen=True)
 class Collator:
-    """Builds batches from samples of any of the three datasets."""
+    """Builds batches from samples of `ClassifiedTexts`, `TextPassages` or `ClassifiedImages`."""
 
     pad: int = 0
 

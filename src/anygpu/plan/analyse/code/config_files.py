@@ -133,7 +133,7 @@ def _read(name: str, text: str) -> list[ConfigValue]:
 
 def _toml(text: str) -> dict[str, Any]:
     if any(line.count(".") > MAX_DOTS for line in text.split("\n")):
-        raise ValueError("a key has too many dots")
+        raise ValueError(f"a line has more than {MAX_DOTS} dots; split the line")
     return tomllib.loads(text)
 
 
