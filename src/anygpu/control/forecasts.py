@@ -73,7 +73,7 @@ def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
     """Return the seconds of training left after the last report. None while there are too few steps."""
     grown = spec.trainer is not None and steps_grow(spec.trainer, spec.config)
     found = forecast_duration(replace(run, steps_grow=grown))
-    if found is None or found.step_count < CONFIDENT_GAPS:
+    if found is None or found.step_count < CONFIDENT_GAPS or not found.high_s < LONGEST_S:
         return None
     gone_s = run.times_s[-1]
     return Span(
@@ -121,6 +121,7 @@ def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> fl
     )
 
 
+LONGEST_S = 1e10  # three hundred years: the limit of times and of forecasts
 MAX_STEPS = 2_000  # per window; more frequent reports are thinned
 
 
@@ -165,7 +166,8 @@ def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
     """
     first: dict[int, float] = {}
     for point in points:
-        first.setdefault(point.step, point.at)
+        if 0 <= point.at < LONGEST_S:  # the clock of an agent can have any value
+            first.setdefault(point.step, point.at)
     ordered: list[tuple[int, float]] = []
     for step, at in sorted(first.items()):
         if not ordered or at >= ordered[-1][1]:

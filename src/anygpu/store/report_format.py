@@ -104,7 +104,7 @@ class _BatchBuilder:
         elif kind == "metrics":
             self._add_points(seq, head.get("points"))
         elif kind == "progress":
-            self.progress = {key: head[key] for key in PROGRESS if _is_valid_progress(key, head.get(key))}
+            self.progress = valid_progress(head)
         elif kind == "telemetry":
             self._add_telemetry(seq, head)
         elif kind == "phase" and head.get("phase") in PHASES:
@@ -160,9 +160,17 @@ def _parse_number(given: Any) -> float | None:
     return _NAMED_NUMBERS.get(given) if type(given) is str else None
 
 
-def _is_valid_progress(key: str, value: Any) -> bool:
+def valid_progress(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the valid values of a progress report. A fraction beyond 0 to 1 is moved to the nearer end."""
+    values = {key: _progress_value(key, given[key]) for key in PROGRESS if key in given}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _progress_value(key: str, value: Any) -> Any:
     if key == "message":
-        return type(value) is str and len(value) <= MAX_JSON
-    if type(value) is int:
-        return -MAX_STEP < value < MAX_STEP
-    return type(value) is float and -inf < value < inf
+        return value if type(value) is str and len(value) <= MAX_JSON else None
+    if type(value) not in (int, float) or not -inf < value < inf:
+        return None
+    if key == "fraction":
+        return min(1.0, max(0.0, value))
+    return value if 0 <= value < MAX_STEP else None

@@ -26,7 +26,8 @@ from anygpu.events.fold import Recorded
 from anygpu.server.agent_app import build_agent_app
 from anygpu.server.app import build_api, with_access_checks
 from anygpu.server.encoding import format_time
-from anygpu.server.http.middleware import AccessRules, accepted_hosts
+from anygpu.server.http.middleware import AccessRules
+from anygpu.server.http.origins import Origin, accepted_hosts, parse_origin
 from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.live.hub import Hub
@@ -37,7 +38,7 @@ from anygpu.server.process.listeners import UvicornListener, freeze_gc, local_ur
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
-from anygpu.settings import Settings
+from anygpu.settings import InvalidSettings, Settings
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import OnCommit
 from anygpu.store.scope import Scope
@@ -256,12 +257,24 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 def _gate_rules(settings: Settings) -> AccessRules:
     server, limits = settings.server, settings.limits
     names = [*server.allowed_hosts, server.host, socket.gethostname()]
+    public = [_origin("server.public_url", server.public_url)] if server.public_url else []
+    allowed = [_origin("server.allowed_origins", text) for text in server.allowed_origins]
     return AccessRules(
-        hosts=accepted_hosts(names, [server.public_url]),
-        origins=frozenset((*server.allowed_origins, server.public_url.rstrip("/"))) - {""},
+        hosts=accepted_hosts(names, public),
+        origins=frozenset((*allowed, *public)),
         body_bytes=limits.spec_bytes,
         streamed_bytes=max(limits.upload_bytes, limits.blob_bytes),
     )
+
+
+def _origin(key: str, text: str) -> Origin:
+    without_path = "/".join(text.split("/")[:3])
+    origin = parse_origin(without_path)
+    if origin is None:
+        raise InvalidSettings(
+            f"{key} = {text!r} is not the address of a web page.", hint="Use the form https://host[:port]."
+        )
+    return origin
 
 
 async def _ensure_own_token(settings: Settings, access: Authenticator) -> None:

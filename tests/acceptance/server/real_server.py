@@ -126,3 +126,14 @@ class Server:
             self.ask("POST", f"/api/v1/training/{job['id']}/cancel")
         for job in self.ask("GET", "/api/v1/training?status=queued,running&limit=100").json["jobs"]:
             self.wait_ended(job["id"])
+
+
+def refused_start(state: Path, **environment: str) -> tuple[int, str]:
+    """Start a server that must refuse to run. Return its exit code and what it wrote to standard error."""
+    command = [sys.executable, "-m", "anygpu.server", "--state", str(state), "--port", "0"]
+    variables = {**os.environ, "HOME": str(state.parent), **environment}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=variables, timeout=READY_S, check=False
+    )
+    assert not done.stdout, done.stdout
+    return done.returncode, done.stderr

@@ -66,6 +66,20 @@ def test_what_cannot_be_counted_in_steps_tells_nothing(
     assert read_steps(seen, progress) is None
 
 
+@pytest.mark.parametrize("at", [float("inf"), float("nan"), -float("inf"), -1.0, 1e308])
+def test_a_clock_without_sense_gives_no_step_times(at: float) -> None:
+    assert read_steps([MetricPoint("loss", step, at, 0.5) for step in range(1, 21)], STEPS) is None
+    mixed = [*points(20), MetricPoint("loss", 21, at, 0.5)]
+    assert read_steps(mixed, STEPS) == read_steps(points(20), STEPS)
+
+
+def test_a_run_of_more_steps_than_a_lifetime_has_seconds_is_not_predicted() -> None:
+    found = read_steps(points(20), {"step": 20, "steps": 2**52})
+    assert found is not None
+    running = view(*training())
+    assert prediction(running, running.attempts[-1], found, 10_000) is None
+
+
 def test_the_usual_time_of_a_step_is_the_middle_one() -> None:
     assert step_s([*points(10), MetricPoint("loss", 11, 9000.0, 0.1)]) == 2.0
     assert step_s(points(2)) is None

@@ -93,6 +93,14 @@ def test_progress_keeps_what_fits_and_only_what_is_known() -> None:
     assert parse_report(b'{"seq": 1, "kind": "progress", "fraction": NaN}\n', 1, 1).progress == {}
 
 
+@pytest.mark.parametrize(
+    ("fraction", "stored"), [("1e308", 1.0), ("-0.5", 0.0), ("2", 1.0), ("1e999", None), ("-Infinity", None)]
+)
+def test_a_fraction_is_between_0_and_1(fraction: str, stored: float | None) -> None:
+    body = f'{{"seq": 1, "kind": "progress", "fraction": {fraction}, "step": -1, "epochs": 1e308}}\n'.encode()
+    assert parse_report(body, 1, 1).progress == ({} if stored is None else {"fraction": stored})
+
+
 def test_a_kind_or_phase_of_a_newer_agent_is_passed_over() -> None:
     body = frame(1, "hologram", b"xyz") + frame(2, "phase", phase="dreaming") + frame(3, "log", b"on")
     assert parse_report(body, 1, 3) == ReportBatch(first=1, last=3, logs=((3, b"on"),))

@@ -4,16 +4,15 @@ Every route requires authentication unless its path is in `PUBLIC_PATHS` or begi
 `PUBLIC_PREFIXES`.
 """
 
-import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anygpu.errors import AnygpuError, Forbidden, RateLimited, TooLarge, Unauthorized
 from anygpu.server.http.errors import HostNotAllowed, MalformedRequest, OriginNotAllowed, problem_response
+from anygpu.server.http.origins import Origin, is_address, parse_host, parse_origin
 from anygpu.tenancy.auth import Authenticator, Caller
 
 SESSION_COOKIE = "anygpu_session"
@@ -49,9 +48,6 @@ class RateLimit:
         if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
 
-    def is_exhausted(self, caller: str) -> bool:
-        return self._per_s > 0 and self._available(caller) < 1
-
     def _available(self, caller: str) -> float:
         available, at = self._buckets.get(caller, (self._burst, self._now()))
         return min(self._burst, available + (self._now() - at) * self._per_s)
@@ -62,7 +58,7 @@ class AccessRules:
     """Allowed hosts and web origins, and size limits of request bodies."""
 
     hosts: frozenset[str]
-    origins: frozenset[str]
+    origins: frozenset[Origin]
     body_bytes: int
     streamed_bytes: int
 
@@ -113,38 +109,34 @@ class AccessMiddleware:
         scope.setdefault("state", {})["caller"] = caller
 
     async def _authenticate(self, scope: Scope, headers: "_Headers") -> Caller:
-        address = scope["client"][0] if scope.get("client") else ""
-        if self._failure_limit.is_exhausted(address):
-            self._failure_limit.take(address)
-        try:
-            return await self._find_caller(headers)
-        except Unauthorized:
-            self._failure_limit.take(address)
-            raise
-
-    async def _find_caller(self, headers: "_Headers") -> Caller:
         scheme, _, token = headers.get_single(b"authorization").partition(" ")
-        if scheme.lower() == "bearer" and token:
-            return await self._authenticator.caller_for_token(token.strip())
-        if session := headers.cookie(SESSION_COOKIE):
-            return await self._authenticator.caller_for_session(session)
+        try:
+            if scheme.lower() == "bearer" and token:
+                return await self._authenticator.caller_for_token(token.strip())
+            if session := headers.cookie(SESSION_COOKIE):
+                return await self._authenticator.caller_for_session(session)
+        except Unauthorized:
+            # Only wrong secrets count, and only after the check: many users can share one address.
+            self._failure_limit.take(scope["client"][0] if scope.get("client") else "")
+            raise
         raise Unauthorized()
 
     def _check_host(self, headers: "_Headers") -> None:
         # DNS rebinding: a page of evil.example that resolves to 127.0.0.1 sends its own name. An IP address is safe.
-        name = host_name(headers.get_single(b"host"))
-        if name not in self._rules.hosts and not _is_address(name):
-            raise HostNotAllowed(f"host {name!r} is not allowed; add it to server.allowed_hosts")
+        text = headers.get_single(b"host")
+        host = parse_host(text)
+        if host is None or (host.name not in self._rules.hosts and not is_address(host.name)):
+            raise HostNotAllowed(f"host {text[:100]!r} is not allowed; add its name to server.allowed_hosts")
 
     def _check_origin(self, scope: Scope, headers: "_Headers") -> None:
-        origin = headers.get_single(b"origin")
-        if not origin or not _changes_state(scope):
+        text = headers.get_single(b"origin")
+        if not text or not _changes_state(scope):
             return
-        same_origin = (
-            urlsplit(origin).netloc.lower() == headers.get_single(b"host").lower() and origin != "null"
-        )
-        if not same_origin and origin not in self._rules.origins:
-            raise OriginNotAllowed(f"origin {origin!r} is not allowed; add it to server.allowed_origins")
+        origin = parse_origin(text)
+        # TLS ends at the proxy, so the server's own origin begins with http; `rules.origins` has the public URL.
+        own = parse_origin(f"http://{headers.get_single(b'host')}")
+        if origin is None or (origin != own and origin not in self._rules.origins):
+            raise OriginNotAllowed(f"origin {text[:100]!r} is not allowed; add it to server.allowed_origins")
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         """Return a `receive` that checks the size while the body arrives, so that too large a body is never stored."""
@@ -173,27 +165,6 @@ def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receiv
 
 def is_public(path: str) -> bool:
     return path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES)
-
-
-def host_name(host: str) -> str:
-    """Return the name in a Host header, without the port."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].rstrip(".").lower()
-
-
-def accepted_hosts(names: Iterable[str], urls: Iterable[str]) -> frozenset[str]:
-    """Return the host names that the server accepts: `names`, the hosts of `urls`, and localhost."""
-    url_hosts = (urlsplit(url).hostname or "" for url in urls if url)
-    return frozenset(name.lower() for name in ("localhost", *names, *url_hosts) if name)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _changes_state(scope: Scope) -> bool:

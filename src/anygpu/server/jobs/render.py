@@ -8,6 +8,7 @@ from anygpu.control.money import cost_at, running_cost
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
+from anygpu.store.report_format import PROGRESS, valid_progress
 from anygpu.store.reports import ReportState, SeriesSummary
 
 JsonObject = dict[str, Any]
@@ -66,8 +67,8 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
 
 
 def render_progress(reported: Mapping[str, Any]) -> JsonObject:
-    names = ("fraction", "step", "steps", "epoch", "epochs", "message")
-    return {name: reported.get(name) for name in names}
+    # Rows of older servers can have values that the report format no longer accepts.
+    return {**dict.fromkeys(PROGRESS), **valid_progress(reported)}
 
 
 def render_prediction(prediction: Prediction | None) -> JsonObject | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from anygpu.server.encoding import dumps
 from anygpu.server.live.hub import Hub
+from anygpu.store.report_format import valid_progress
 from anygpu.store.reports import Reports, ReportState
 
 LOG_BYTES_PER_READ = 65536
@@ -77,4 +78,6 @@ class ReportReader:
             return []
         self._sent_progress = shown
         message = {"kind": "progress", "attempt": self.attempt}
-        return [dumps({**message, "progress": dict(row.progress), "telemetry": dict(row.telemetry)})]
+        return [
+            dumps({**message, "progress": valid_progress(row.progress), "telemetry": dict(row.telemetry)})
+        ]

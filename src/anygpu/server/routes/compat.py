@@ -1,6 +1,6 @@
 """Routes for clients of other systems: jobs in the request and response formats of `/orchestrate` and `/status`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request
 
@@ -10,6 +10,7 @@ from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import read_json
 from anygpu.server.http.openapi import object_body
 from anygpu.server.http.route import api_router
+from anygpu.server.jobs.render import JsonObject, render_progress
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.jobs import require_own_tenant
 from anygpu.server.services import CallerDep, Services, ServicesDep
@@ -57,16 +58,16 @@ async def _render_task(services: Services, view: JobView) -> CompatTask:
         task_id=view.id,
         status=str(view.status),
         created_at=format_time(view.submitted_at_ms),
-        progress=_render_task_progress(view, row.progress),
+        progress=_render_task_progress(view, render_progress(row.progress)),
         error=view.failure.message if view.failure else None,
     )
 
 
-def _render_task_progress(view: JobView, progress: Any) -> CompatProgress:
-    fraction = 1.0 if view.status == "completed" else progress.get("fraction") or 0.0
+def _render_task_progress(view: JobView, progress: JsonObject) -> CompatProgress:
+    fraction = 1.0 if view.status == "completed" else progress["fraction"] or 0.0
     return CompatProgress(
-        epoch=progress.get("epoch") or 0,
-        total_epochs=progress.get("epochs") or view.spec.config.get("epochs"),
+        epoch=progress["epoch"] or 0,
+        total_epochs=progress["epochs"] or view.spec.config.get("epochs"),
         progress_percent=round(100 * fraction),
-        message=progress.get("message") or view.reason or str(view.phase),
+        message=progress["message"] or view.reason or str(view.phase),
     )

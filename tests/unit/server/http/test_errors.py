@@ -84,5 +84,6 @@ def test_a_wrong_parameter_is_named() -> None:
 def test_a_value_that_does_not_match_a_pattern_is_named() -> None:
     complaint = {"loc": ("path", "name"), "input": "bad name", "msg": "no", "ctx": {"pattern": "^[a-z]+$"}}
     assert (
-        error_for_validation([complaint]).problems[0].message == "'bad name' does not match the pattern ^[a-z]+$"
+        error_for_validation([complaint]).problems[0].message
+        == "'bad name' does not match the pattern ^[a-z]+$"
     )

@@ -13,15 +13,14 @@ from anygpu.server.http.middleware import (
     AccessMiddleware,
     AccessRules,
     RateLimit,
-    accepted_hosts,
-    host_name,
 )
+from anygpu.server.http.origins import Origin, accepted_hosts
 from anygpu.tenancy.auth import Authenticator, Caller, Role
 from anygpu.testing.samples.jobs import LAB
 
 RULES = AccessRules(
-    hosts=accepted_hosts(["gpu-box"], ["https://train.example"]),
-    origins=frozenset({"https://page.example"}),
+    hosts=accepted_hosts(["gpu-box"], [Origin("https", "train.example", 443)]),
+    origins=frozenset({Origin("https", "page.example", 443)}),
     body_bytes=100,
     streamed_bytes=1000,
 )
@@ -114,7 +113,18 @@ async def test_configured_names_and_ip_addresses_are_accepted_hosts(host: str) -
     assert (await GuardedApp().ask(path="/healthz", host=host))[0] == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:7791", "127.0.0.1.evil.example", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:7791",
+        "127.0.0.1.evil.example",
+        "",
+        "[",
+        "127.0.0.1:1@evil",
+        "127.0.0.1:70000",
+    ],
+)
 async def test_another_host_name_is_refused_even_with_a_token(host: str) -> None:
     app = GuardedApp()
     status, body = await app.ask(authorization=f"Bearer {await app.token()}", host=host)
@@ -124,11 +134,25 @@ async def test_another_host_name_is_refused_even_with_a_token(host: str) -> None
 async def test_another_origin_may_not_change_state() -> None:
     app = GuardedApp()
     token = f"Bearer {await app.token()}"
-    for origin in ("https://evil.example", "null", "http://localhost:3000"):
+    for origin in (
+        "https://evil.example",
+        "null",
+        "http://localhost:3000",
+        "http://[",
+        "http://]",
+        "https://127.0.0.1:7791",
+        "ftp://127.0.0.1:7791",
+        "//127.0.0.1:7791",
+        "http://127.0.0.1",
+        "http://page.example",
+        "http://127.0.0.1:7791/path",
+    ):
         assert (await app.ask("POST", authorization=token, origin=origin))[0] == 403
         assert (await app.connect(authorization=token, origin=origin))[0] == 403
     assert (await app.ask("POST", authorization=token, origin="http://127.0.0.1:7791"))[0] == 200
     assert (await app.ask("POST", authorization=token, origin="https://page.example"))[0] == 200
+    assert (await app.ask("POST", authorization=token, origin="https://page.example:443"))[0] == 200
+    assert (await app.ask("POST", authorization=token, host="[::1]", origin="http://[::1]:80"))[0] == 200
 
 
 async def test_a_cookie_changes_state_only_with_an_allowed_origin() -> None:
@@ -183,15 +207,25 @@ async def test_failed_logins_are_limited_by_address_and_requests_by_token() -> N
     assert (await app.ask(authorization="Bearer no"))[0] == 401
 
 
+async def test_a_valid_token_is_not_limited_by_the_wrong_tokens_of_others() -> None:
+    app = GuardedApp()
+    valid = f"Bearer {await app.token()}"
+    assert (await app.ask(authorization=valid))[0] == 200
+    assert {(await app.ask(authorization="Bearer no"))[0] for _ in range(10)} == {401, 429}
+    assert (await app.ask(authorization=valid))[0] == 200
+
+
+async def test_a_request_without_a_token_is_not_a_wrong_token() -> None:
+    app = GuardedApp()
+    assert {(await app.ask())[0] for _ in range(10)} == {401}
+    assert (await app.ask(authorization="Bearer no"))[0] == 401
+
+
 async def test_a_unique_header_that_occurs_twice_is_refused() -> None:
     app = GuardedApp()
     raw = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
     status, _ = await app._run({"type": "http", "method": "GET"}, "/healthz", raw, [])
     assert status == 400
-
-
-def test_the_port_is_not_part_of_the_host_name() -> None:
-    assert [host_name(text) for text in ("A:1", "[::1]:2", "a.", "")] == ["a", "[::1]", "a", ""]
 
 
 def test_a_bucket_refills_with_time() -> None:
