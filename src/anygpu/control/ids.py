@@ -4,6 +4,8 @@ import re
 
 from anygpu.control.clock import Clock, Randomness
 
+SHORT_ID_DIGITS = 8
+
 
 def new_job_id(clock: Clock, randomness: Randomness) -> str:
     """Return a new UUIDv7 (RFC 9562). These ids sort by time of submission."""
@@ -12,6 +14,14 @@ def new_job_id(clock: Clock, randomness: Randomness) -> str:
     value = value & ~(0x3 << 62) | 0x2 << 62
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def short_id(job_id: str) -> str:
+    """Return the last eight digits of a job's id, which are random.
+
+    The first eight are a time, and equal for all jobs of the same minute.
+    """
+    return job_id[-SHORT_ID_DIGITS:]
 
 
 def attempt_name(job_id: str, number: int) -> str:

@@ -45,6 +45,7 @@ class JobQuery:
     phase: tuple[str, ...] = ()
     name: str | None = None  # exact
     id_prefix: str | None = None
+    id_suffix: str | None = None
     tag: str | None = None
     backend: str | None = None  # of the newest attempt
     person: str | None = None

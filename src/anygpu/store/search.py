@@ -12,6 +12,7 @@ from anygpu.store.journal import JobQuery
 MAX_WORD = 24  # only this many characters of a word are indexed
 MAX_WORDS = 48
 MAX_TERM = 300
+ID_SUFFIX_DIGITS = 12  # after the last dash of an id
 
 _WORD = re.compile(r"[^\W_]+")
 _HEX = re.compile(r"[0-9a-f]*")
@@ -68,6 +69,12 @@ def normalize_id_prefix(prefix: str) -> str | None:
         return None
     parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
     return "-".join(part for part in parts if part)
+
+
+def normalize_id_suffix(suffix: str) -> str | None:
+    """Return the end of a job id in lower case. None if it is not a part of the last group of digits."""
+    digits = suffix.lower()
+    return digits if digits and len(digits) <= ID_SUFFIX_DIGITS and _HEX.fullmatch(digits) else None
 
 
 def encode_cursor(position: int) -> str:

@@ -17,6 +17,8 @@ def test_a_job_is_found_by_id_beginning_name_and_last(anygpu: Shell) -> None:
     anygpu("logs", "-f", made["id"])
     ids = {anygpu.json("show", word)["id"] for word in (made["id"], made["id"][:13], "findme", "last")}
     assert ids == {made["id"]}
+    short = anygpu("ls", "--name", "findme").stdout.decode().splitlines()[1].split()[0]
+    assert (len(short), anygpu.json("show", short)["id"]) == (8, made["id"])
     anygpu("show", "nothing-like-it", code=66)
     assert anygpu("cancel", "findme").stdout == f"Already completed: {made['id']}.\n".encode()
 

@@ -62,6 +62,7 @@ def some_query(chance: random.Random) -> JobQuery:
             word[: chance.randrange(1, 9)] for word in chance.sample(WORDS, chance.randrange(1, 3))
         ),
         "id_prefix": job_id(chance.randrange(80))[: chance.randrange(37)],
+        "id_suffix": job_id(chance.randrange(80))[-chance.randrange(1, 13) :],
         "submitted_after_ms": START_MS + chance.randrange(60_000),
         "submitted_before_ms": START_MS + chance.randrange(60_000),
     }

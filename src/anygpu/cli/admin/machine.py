@@ -13,6 +13,7 @@ from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.root import SuggestingGroup
 from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
+from anygpu.control.ids import short_id
 from anygpu.errors import AnygpuError
 from anygpu.sdk.client import Client
 
@@ -141,7 +142,7 @@ def _machine_row(each: dict[str, Any]) -> tuple[str, ...]:
         each["name"],
         each["backend"],
         kind,
-        each["job_name"] or (formatting.short_id(each["job"]) if each["job"] else "-"),
+        each["job_name"] or (short_id(each["job"]) if each["job"] else "-"),
         each["state"],
         formatting.duration(formatting.seconds_since(each["since"])),
         f"{formatting.money(each['price_microusd_per_hour'])}/h" if each["job"] else "-",

@@ -8,6 +8,7 @@ import click
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.terminal import formatting, job_lines, output, plan_lines
 from anygpu.cli.terminal.output import emit, emit_json
+from anygpu.control.ids import short_id
 
 NO_PLAN = (
     "no comparison of offers is stored: the job ended before offers were compared, or the plan was deleted. "
@@ -45,7 +46,7 @@ def explain_command(job: str, rejected: bool, as_json: bool, context_name: str) 
 
 
 def _placement_text(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
-    name = job["name"] or formatting.short_id(job["id"])
+    name = job["name"] or short_id(job["id"])
     if not job["attempts"]:
         return f"{name} has no machine yet: {job['reason'] or job['phase']}."
     if plan is None:

@@ -9,6 +9,7 @@ from anygpu.cli.exits import print_message
 from anygpu.cli.jobs.run import follow_job, print_submission
 from anygpu.cli.terminal import formatting, job_lines, output
 from anygpu.cli.terminal.output import emit, emit_json
+from anygpu.control.ids import short_id
 
 STATUSES = ("queued", "running", "completed", "failed", "cancelled")
 
@@ -160,7 +161,7 @@ def _waiting_table(jobs: list[dict[str, Any]]) -> list[str]:
     rows = [
         (
             str(job["position"]),
-            formatting.short_id(job["id"]),
+            short_id(job["id"]),
             job.get("name") or "-",
             str(job.get("priority", 0)),
             job.get("band") or "-",
@@ -179,9 +180,7 @@ def _format_hours(hours: float | None) -> str:
 
 
 def _running_table(jobs: list[dict[str, Any]]) -> list[str]:
-    rows = [
-        (formatting.short_id(job["id"]), job.get("name") or "-", job.get("backend") or "-") for job in jobs
-    ]
+    rows = [(short_id(job["id"]), job.get("name") or "-", job.get("backend") or "-") for job in jobs]
     return output.table(("RUNNING", "NAME", "BACKEND"), rows)
 
 

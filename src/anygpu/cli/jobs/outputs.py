@@ -11,6 +11,7 @@ import click
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.terminal import formatting
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
+from anygpu.control.ids import short_id
 from anygpu.sdk.client import Client
 from anygpu.sdk.stream import StreamCursor
 
@@ -136,7 +137,7 @@ def _live_events(client: Client, job: str, after: int) -> Iterator[Event]:
 def event_line(event: Event, *, with_job: bool = False) -> str:
     """Format an event as one line: `17  12:00:03.123  CheckpointSaved  attempt=1 step=400`."""
     clock = event["at"][11:23]
-    job = f"{formatting.short_id(event['job_id'])}  " if with_job else ""
+    job = f"{short_id(event['job_id'])}  " if with_job else ""
     return (
         f"{event['position']:>5}  {clock}  {job}{event['type']:<18}  {_event_details(event['data'])}".rstrip()
     )

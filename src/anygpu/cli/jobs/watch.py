@@ -13,6 +13,7 @@ from anygpu.cli.terminal import formatting, job_lines, output
 from anygpu.cli.terminal.chart import Curves
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
 from anygpu.cli.terminal.progress_bar import StreamStatus, bar
+from anygpu.control.ids import short_id
 from anygpu.sdk.client import Client
 from anygpu.sdk.status import fraction_of
 
@@ -69,7 +70,7 @@ class Dashboard:
     def _title_line(self, painted: bool) -> str:
         hue = output.STATUS_COLOURS.get(self.job["status"], "dim")
         state = output.paint(job_lines.status_text(self.job), hue, on=painted)
-        name = output.paint(self.job.get("name") or formatting.short_id(self.job["id"]), "bold", on=painted)
+        name = output.paint(self.job.get("name") or short_id(self.job["id"]), "bold", on=painted)
         tries = f" · attempt {self.status.attempt}" if self.status.attempt > 1 else ""
         place = f" · on {self.job['backend']}" if self.job.get("backend") else ""
         reason = f" · {self.job['reason']}" if self.job.get("reason") else ""

@@ -82,11 +82,6 @@ def metrics(values: dict[str, Any], limit: int = 3) -> str:
     return " ".join(f"{name}={metric(value)}" for name, value in list(values.items())[:limit])
 
 
-def short_id(job_id: str) -> str:
-    """Return the first characters of a job id, enough to identify the job."""
-    return job_id[:13]
-
-
 def truncate(text: str, width: int) -> str:
     """Cut a text to `width` characters, ending in `…` if something was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anygpu.cli.terminal import formatting, output
+from anygpu.control.ids import short_id
 from anygpu.sdk.status import fraction_of
 
 Job = Mapping[str, Any]
@@ -26,7 +27,7 @@ def job_table(jobs: Sequence[Job], *, colour: bool, columns: int | None = None) 
 
 def _job_row(job: Job, colour: bool) -> tuple[str, ...]:
     return (
-        formatting.short_id(job["id"]),
+        short_id(job["id"]),
         job.get("name") or "-",
         output.paint(status_text(job), status_colour(job), on=colour),
         formatting.percent(fraction_of(job.get("progress") or {})),
@@ -127,7 +128,7 @@ def better_offer_text(job: Job) -> str:
         part for part in (offer["backend"], offer["name"], offer["zone"] or offer["region"]) if part
     )
     spot = " (spot)" if offer["interruptible"] else ""
-    how = f"anygpu migrate {job.get('name') or formatting.short_id(job['id'])} --to {offer['backend']}"
+    how = f"anygpu migrate {job.get('name') or short_id(job['id'])} --to {offer['backend']}"
     if better["by_itself"]:
         how = "it moves there after its next checkpoint"
     return f"would {money} and {when} on {where}{spot}: {how}"

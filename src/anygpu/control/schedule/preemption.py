@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from anygpu.control.ids import short_id
 from anygpu.control.schedule.queue import PoolState, SlotPool, SlotUse, pool_job
 from anygpu.events.offers import Offer
 from anygpu.events.slots import SlotKind, needed_slots
@@ -164,5 +165,5 @@ def _describe_waiting_job(stops: JobView, starts: JobView) -> str:
     """
     if stops.organisation != starts.organisation:
         return "a job of another organisation"
-    job = f"job {starts.name or starts.id[:8]}"
+    job = f"job {starts.name or short_id(starts.id)}"
     return job if stops.project == starts.project else f"{job} of project {starts.project}"

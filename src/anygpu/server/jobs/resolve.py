@@ -1,4 +1,4 @@
-"""Find a job by its id, a unique prefix of its id, its name, or `last`."""
+"""Find a job by its id, a unique beginning or end of its id, its name, or `last`."""
 
 import re
 from itertools import pairwise
@@ -20,7 +20,7 @@ async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView
     if len(digits) == 32 and _HEX.fullmatch(digits):
         return await journal.view(scope, uuid_prefix(digits))
     if MIN_PREFIX <= len(digits) < 32 and _HEX.fullmatch(digits):
-        view = await _find_by_prefix(journal, scope, reference, digits)
+        view = await _find_by_digits(journal, scope, reference, digits)
         if view is not None:
             return view
     return await _find_newest(
@@ -31,9 +31,7 @@ async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView
 def _not_found_message(reference: str, digits: str) -> str:
     message = f"there is no job {reference!r}"
     short = len(digits) < MIN_PREFIX and _HEX.fullmatch(digits)
-    return (
-        f"{message}, and the beginning of an id must have at least {MIN_PREFIX} digits" if short else message
-    )
+    return f"{message}, and a part of an id must have at least {MIN_PREFIX} digits" if short else message
 
 
 def uuid_prefix(digits: str) -> str:
@@ -43,13 +41,16 @@ def uuid_prefix(digits: str) -> str:
     return "-".join(part for part in parts if part)
 
 
-async def _find_by_prefix(journal: Journal, scope: Scope, reference: str, digits: str) -> JobView | None:
-    page = await journal.find(scope, JobQuery(id_prefix=uuid_prefix(digits), limit=2))
-    if len(page.jobs) > 1:
+async def _find_by_digits(journal: Journal, scope: Scope, reference: str, digits: str) -> JobView | None:
+    """Return the only job whose id begins or ends with these digits; None if there is none."""
+    queries = [JobQuery(id_prefix=uuid_prefix(digits), limit=2), JobQuery(id_suffix=digits, limit=2)]
+    found = {view.id: view for query in queries for view in (await journal.find(scope, query)).jobs}
+    if len(found) > 1:
         raise Conflict(
-            f"several jobs have an id that begins with {reference!r}", hint="Give more digits of the id."
+            f"several jobs have an id that begins or ends with {reference!r}",
+            hint="Give more digits of the id; `anygpu ls --json` shows whole ids.",
         )
-    return page.jobs[0] if page.jobs else None
+    return next(iter(found.values()), None)
 
 
 async def _find_newest(journal: Journal, scope: Scope, query: JobQuery, message: str) -> JobView:

@@ -86,7 +86,7 @@ async def list_jobs(
 
 @router.get("/{ref}", response_model=JobDetails, response_description="The job.")
 async def get_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Show one job. `ref` is an id, a unique prefix of an id, a name (the newest job of that name), or `last`."""
+    """Show one job. `ref` is an id, a unique beginning or end of one, a name (its newest job), or `last`."""
     view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, view))
 

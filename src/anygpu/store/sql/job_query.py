@@ -77,6 +77,11 @@ def _conditions(query: JobQuery) -> tuple[str | None, tuple[object, ...]]:
             return None, ()
         # "g" sorts after every hexadecimal digit.
         where, values = " AND j.id >= ? AND j.id < ?", (start, start + "g")
+    if query.id_suffix is not None:
+        end = search.normalize_id_suffix(query.id_suffix)
+        if end is None:
+            return None, ()
+        where, values = where + " AND j.id LIKE ?", (*values, f"%{end}")
     if query.submitted_after_ms is not None:
         where, values = where + " AND j.submitted_at_ms >= ?", (*values, query.submitted_after_ms)
     if query.submitted_before_ms is not None:

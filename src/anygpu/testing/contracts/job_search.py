@@ -125,6 +125,16 @@ class JobSearchContract:
         assert await search(journal, id_prefix="%") == []
         assert await search(journal, id_prefix=whole + "0") == []
 
+    async def test_ids_are_found_by_their_last_digits(self, journal: Journal) -> None:
+        for number in (1, 2, 17):
+            await submit(journal, number)
+        assert await search(journal, id_suffix=job_id(17)[-8:]) == [17]
+        assert await search(journal, id_suffix=job_id(17)[-12:].upper()) == [17]
+        assert await search(journal, id_suffix="1") == [17, 1]
+        assert await search(journal, id_suffix=job_id(2)[-8:], id_prefix=job_id(2)[:13]) == [2]
+        for nothing in ("%", "_", "", "1-1", job_id(2)):
+            assert await search(journal, id_suffix=nothing) == []
+
     async def test_times_of_submission_are_from_inclusive_to_exclusive(self, journal: Journal) -> None:
         for number in range(5):
             await submit(journal, number, tags=["t"])

@@ -190,6 +190,8 @@ def _matches(view: JobView, query: JobQuery) -> bool:
         return False
     if query.id_prefix is not None and not _has_prefix(view.id, query.id_prefix):
         return False
+    if query.id_suffix is not None and not _has_suffix(view.id, query.id_suffix):
+        return False
     groups = search.query_groups(query)
     if not groups:
         return True
@@ -200,3 +202,8 @@ def _matches(view: JobView, query: JobQuery) -> bool:
 def _has_prefix(job_id: str, prefix: str) -> bool:
     start = search.normalize_id_prefix(prefix)
     return start is not None and job_id.startswith(start)
+
+
+def _has_suffix(job_id: str, suffix: str) -> bool:
+    end = search.normalize_id_suffix(suffix)
+    return end is not None and job_id.endswith(end)

@@ -24,7 +24,7 @@ def test_the_table_has_a_row_for_each_job() -> None:
         "BACKEND",
         "METRICS",
     ]
-    assert row.startswith("01993f0a-1c2d  digits  running  43%       1m30s")
+    assert row.startswith("00000001  digits  running  43%       1m30s")
     assert row.endswith("local    loss=0.1235")
 
 

@@ -2,11 +2,13 @@
 
 import pytest
 
+from anygpu.control.ids import new_job_id, short_id
 from anygpu.errors import Conflict, NotFound
 from anygpu.server.jobs.resolve import resolve_job, uuid_prefix
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.samples import jobs as histories
 from anygpu.testing.samples.jobs import LAB, STRANGER
+from anygpu.testing.simulation.virtual_time import SeededRandomness, VirtualClock, VirtualLoop
 
 
 @pytest.fixture
@@ -51,3 +53,23 @@ async def test_another_organisation_finds_nothing(journal: MemoryJournal, refere
 def test_a_prefix_gets_the_dashes_of_an_id() -> None:
     assert uuid_prefix("0123456789abcdef") == "01234567-89ab-cdef"
     assert uuid_prefix("012345678") == "01234567-8"
+
+
+async def test_jobs_of_the_same_minute_have_different_short_ids_that_find_them() -> None:
+    journal, clock, randomness = MemoryJournal(), VirtualClock(VirtualLoop()), SeededRandomness("7")
+    made = [new_job_id(clock, randomness) for _ in range(200)]
+    for number, job_id in enumerate(made):
+        await journal.submit(LAB, job_id, histories.job_submitted(), at_ms=histories.START_MS + number)
+    assert len({job_id[:8] for job_id in made}) == 1
+    assert len({short_id(job_id) for job_id in made}) == len(made)
+    for job_id in made:
+        assert (await resolve_job(journal, LAB, short_id(job_id))).id == job_id
+
+
+async def test_digits_that_begin_one_id_and_end_another_are_refused(journal: MemoryJournal) -> None:
+    begins = histories.job_id(9)[:8]
+    ends = f"00000000-0000-7000-8000-0000{begins}"
+    for job_id in (histories.job_id(9), ends):
+        await journal.submit(STRANGER, job_id, histories.job_submitted(), at_ms=histories.START_MS)
+    with pytest.raises(Conflict, match="begins or ends"):
+        await resolve_job(journal, STRANGER, begins)
