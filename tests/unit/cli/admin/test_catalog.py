@@ -130,7 +130,7 @@ def test_a_misspelt_name_gets_a_suggestion(words: tuple[str, ...], said: str) ->
 
 def test_a_list_needs_its_cloud_and_a_valid_date(home: Path) -> None:
     (home / "vms.csv").write_text(SKY + "mine,H100,8,192,2048,9.5,,us-1\n")
-    assert "Use --cloud" in ran("import", str(home / "vms.csv")).output
+    assert "Name the cloud with --cloud" in ran("import", str(home / "vms.csv")).output
     assert "is not a date" in ran("import", str(home / "vms.csv"), "--as-of", "today").output
 
 
