@@ -1,4 +1,4 @@
-"""Submit, cancel, migrate, resume and release jobs.
+"""Submit, cancel, migrate, resume, release and delete jobs.
 
 Each operation writes an event; the supervisor then acts on the event.
 """
@@ -16,6 +16,7 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
 from anygpu.spec.trainer_check import trainer_problems
 from anygpu.store.journal import Decide, Journal, TransactionResult
+from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
 
 
@@ -51,8 +52,11 @@ def _find_unsupported(spec: JobSpec) -> Iterator[Problem]:
 class Jobs:
     """Handles requests about jobs: writes an event and wakes the control loop. Never waits for a provider."""
 
-    def __init__(self, journal: Journal, clock: Clock, randomness: Randomness, wake: WakeSignal) -> None:
+    def __init__(
+        self, journal: Journal, reports: Reports, clock: Clock, randomness: Randomness, wake: WakeSignal
+    ) -> None:
         self._journal = journal
+        self._reports = reports
         self._clock = clock
         self._randomness = randomness
         self._wake = wake
@@ -105,6 +109,11 @@ class Jobs:
             return [HoldEnded(attempt=number, reason="release", person=scope.person) for number in held]
 
         return await self._transact(scope, job_id, decide)
+
+    async def delete(self, scope: Scope, job_id: str) -> None:
+        """Delete a job that has ended, with its events, logs and metrics. `anygpu gc` deletes its files."""
+        await self._journal.delete(scope, job_id, at_ms=self._clock.wall_ms())
+        await self._reports.delete(job_id)
 
     async def _transact(self, scope: Scope, job_id: str, decide: Decide) -> JobView:
         written = await self._journal.transact(scope, job_id, decide, at_ms=self._clock.wall_ms())

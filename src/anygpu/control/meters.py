@@ -10,7 +10,7 @@ from anygpu.backends.contract import Backend, SupportsMetering
 from anygpu.control.clock import Clock
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.timers import TimerQueue
-from anygpu.errors import MeterDiffers
+from anygpu.errors import MeterDiffers, NotFound
 from anygpu.events.offers import Handle
 from anygpu.events.types import Event, MeterDiffered
 from anygpu.events.view import AttemptView, JobView
@@ -78,11 +78,14 @@ class MeterChecker:
         if theirs is None:
             self._check_later(key, due)
             return
-        if not due.doubted and await self._charges_more(key, theirs):
-            self._due[key] = replace(due, doubted=True)
-            self._timers.set(key, self._clock.monotonic() + self._policy.max_sweep_delay_s)
-            return
-        await self._compare(key, theirs, guard, report)
+        try:
+            if not due.doubted and await self._charges_more(key, theirs):
+                self._due[key] = replace(due, doubted=True)
+                self._timers.set(key, self._clock.monotonic() + self._policy.max_sweep_delay_s)
+                return
+            await self._compare(key, theirs, guard, report)
+        except NotFound:  # the job was deleted
+            pass
         self._close(key)
 
     async def _read_meter(self, due: _MeterCheck) -> int | None:

@@ -30,6 +30,7 @@ from anygpu.events.types import (
     HoldStarted,
     JobCancelled,
     JobCompleted,
+    JobDeleted,
     JobFailed,
     JobPlanned,
     JobSubmitted,
@@ -391,6 +392,12 @@ def _(event: JobFailed, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: JobCancelled, view: JobView, at_ms: int) -> JobView:
     return _end_job(event, view, at_ms, Status.CANCELLED)
+
+
+@_apply.register
+def _(event: JobDeleted, view: JobView, at_ms: int) -> JobView:
+    _require(view.is_terminal, event, "the job has not ended")
+    return view
 
 
 def _end_job(event: Event, view: JobView, at_ms: int, status: Status) -> JobView:

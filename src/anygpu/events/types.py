@@ -253,8 +253,18 @@ class MeterDiffered(Event):
     theirs_microusd: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeleted(Event):
+    """A user deleted the job. This event replaces its other events; the cost stays in the ledger."""
+
+    name: str
+    status: str
+    cost_microusd: int
+    person: str = ""
+
+
 TERMINAL = (JobCompleted, JobFailed, JobCancelled)
-AFTERWARDS = (OrphanEnded, MeterDiffered)  # events that may follow the end of a job
+AFTERWARDS = (OrphanEnded, MeterDiffered, JobDeleted)  # events that may follow the end of a job
 
 EVENTS: tuple[type[Event], ...] = (
     JobSubmitted,
@@ -284,4 +294,5 @@ EVENTS: tuple[type[Event], ...] = (
     JobCancelled,
     OrphanEnded,
     MeterDiffered,
+    JobDeleted,
 )

@@ -63,14 +63,18 @@ class JobPage:
 
 
 class Journal(Protocol):
-    """One ordered log of events per project, without gaps, and the view of each job that is folded from it."""
+    """One ordered log of events per project, and the view of each job that is folded from it.
+
+    Positions have no gaps, except those that deleted jobs leave.
+    """
 
     async def submit(
         self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
     ) -> TransactionResult:
         """Append the first event of a job. Raises Conflict if the id is already used.
 
-        If the project already has a job with this idempotency key, return that job and append nothing.
+        If the project already has a job with this idempotency key, return that job and append nothing. Raises
+        Conflict if that job was deleted.
         """
         ...
 
@@ -99,6 +103,14 @@ class Journal(Protocol):
         """Return at most `limit` events of the scope's project whose position is greater than `after`, in order.
 
         Raises NotFound if `job_id` is not in the project.
+        """
+        ...
+
+    async def delete(self, scope: Scope, job_id: str, *, at_ms: int) -> None:
+        """Delete a job that has ended, and its events. Raises Conflict if the job has not ended.
+
+        The event `JobDeleted` remains in the log of the project, with the cost of the job. The id and the
+        idempotency key of the job cannot be used again. `Reports.delete` deletes the job's reports.
         """
         ...
 

@@ -126,3 +126,7 @@ class Reports(Protocol):
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
         """Return at most `limit` bytes of a log from `offset`. A negative offset counts from the end."""
         ...
+
+    async def delete(self, job_id: str) -> None:
+        """Delete all reports of a job that was deleted from the journal."""
+        ...

@@ -143,7 +143,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     services = Services(
         journal=stores.journal,
         reports=stores.reports,
-        jobs=Jobs(stores.journal, runtime.clock, runtime.randomness, runtime.wake),
+        jobs=Jobs(stores.journal, stores.reports, runtime.clock, runtime.randomness, runtime.wake),
         agents=build_agent_service(stores, tickets, runtime, policy),
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,

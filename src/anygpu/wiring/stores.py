@@ -18,6 +18,7 @@ from anygpu.store.journal import OnCommit
 from anygpu.store.outcomes import Outcomes
 from anygpu.store.scope import SYSTEM
 from anygpu.store.sql.database import Database, open_database
+from anygpu.store.sql.deletion import purge_deleted_jobs
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.reports import SqlReports
 from anygpu.store.sql.retention import prune
@@ -71,6 +72,8 @@ def build_retention(settings: Settings, stores: Stores, clock: SystemClock) -> R
             yield await journal.view(SYSTEM, job_id)
 
     async def prune_journal(before_ms: int, dry_run: bool) -> dict[str, int]:
+        if not dry_run:
+            await purge_deleted_jobs(database)
         return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
 
     keep_days = settings.store.retention_days

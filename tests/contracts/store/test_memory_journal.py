@@ -1,5 +1,6 @@
 import pytest
 
+from anygpu.testing.contracts.job_deletion import JobDeletionContract
 from anygpu.testing.contracts.job_search import JobSearchContract
 from anygpu.testing.contracts.journal import JournalContract
 from anygpu.testing.memory.journal import MemoryJournal
@@ -10,7 +11,7 @@ def journal() -> MemoryJournal:
     return MemoryJournal()
 
 
-class TestMemoryJournal(JournalContract):
+class TestMemoryJournal(JournalContract, JobDeletionContract):
     pass
 
 

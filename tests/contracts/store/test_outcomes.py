@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection
+from tests.contracts.store.downgrade import downgrade
 
 from anygpu.control.outcomes import OutcomeRecorder, as_past_run
 from anygpu.events.facts import FIRST_STEPS, Prediction
@@ -163,11 +164,6 @@ async def test_an_unreadable_job_does_not_prevent_the_outcomes_of_others(
     assert await outcomes.jobs_without_outcome(limit=10) == [job_id(1)]
 
 
-def downgrade_to_before_outcomes(connection: Connection) -> None:
-    execute(connection, "DROP TABLE outcomes")
-    execute(connection, "UPDATE alembic_version SET version_num = '0003'")
-
-
 def migrate(connection: Connection) -> None:
     assert current_version(connection) == "0003"
     upgrade(connection)
@@ -175,7 +171,7 @@ def migrate(connection: Connection) -> None:
 
 async def test_an_older_database_is_migrated(database: Database, outcomes: Outcomes) -> None:
     await completed(database, 1)
-    await database.write(downgrade_to_before_outcomes)
+    await database.write(lambda connection: downgrade(connection, "0003"))
     await database.write(migrate)
     assert await database.read(current_version) == SCHEMA_VERSION
     assert await recorder(database).run() == 1

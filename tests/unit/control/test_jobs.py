@@ -6,12 +6,13 @@ import pytest
 from tests.unit.control.jobs_in_states import CANCEL, ended, training
 
 from anygpu.control.jobs import Jobs
-from anygpu.errors import Conflict
+from anygpu.errors import Conflict, NotFound
 from anygpu.events.types import (
     AttemptReleased,
     Event,
     HoldEnded,
     HoldStarted,
+    JobCancelled,
     JobCompleted,
     JobSubmitted,
     MigrateRequested,
@@ -19,6 +20,7 @@ from anygpu.events.types import (
 from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
 
 LAB = Scope(organisation="lab", project="p", person="ada")
@@ -31,7 +33,7 @@ async def a_job(*events: Event, **placement: Any) -> tuple[Jobs, MemoryJournal]:
     spec = from_mapping({"script": "train.py", "placement": placement})
     await journal.submit(LAB, "job", JobSubmitted(spec=spec), at_ms=1)
     await journal.transact(SYSTEM, "job", lambda _: events, at_ms=2)
-    return Jobs(journal, VirtualClock(loop), SeededRandomness("x"), SimWake(loop)), journal
+    return Jobs(journal, MemoryReports(), VirtualClock(loop), SeededRandomness("x"), SimWake(loop)), journal
 
 
 async def last(journal: MemoryJournal) -> Event:
@@ -81,3 +83,19 @@ async def test_a_job_that_holds_nothing_has_nothing_to_let_go() -> None:
     jobs, _ = await a_job(*training())
     with pytest.raises(Conflict, match="holds no machine; it is training"):
         await jobs.release(LAB, "job")
+
+
+async def test_deleting_a_job_deletes_its_reports_too() -> None:
+    loop = VirtualLoop()
+    journal, reports = MemoryJournal(now_s=loop.time), MemoryReports()
+    jobs = Jobs(journal, reports, VirtualClock(loop), SeededRandomness("x"), SimWake(loop))
+    written = await jobs.submit(LAB, from_mapping({"script": "train.py"}))
+    job_id = written.view.id
+    await reports.record_heartbeat(job_id, 1, at_ms=1)
+    with pytest.raises(Conflict, match="not ended"):
+        await jobs.delete(LAB, job_id)
+    await journal.transact(SYSTEM, job_id, lambda _: [JobCancelled()], at_ms=2)
+    await jobs.delete(LAB, job_id)
+    assert (await reports.state(job_id, 1)).beats == 0
+    with pytest.raises(NotFound):
+        await journal.view(LAB, job_id)

@@ -35,7 +35,7 @@ class Metered(Shelf):
         return Observation(state=MachineState.GONE)
 
 
-def read(cloud: Metered, *pauses_s: float) -> tuple[list[MeterDiffered], list[str]]:
+def read(cloud: Metered, *pauses_s: float, delete: bool = False) -> tuple[list[MeterDiffered], list[str]]:
     """The alarms in the journal and those that were reported, after a reading after each pause."""
     reports: list[str] = []
 
@@ -52,6 +52,8 @@ def read(cloud: Metered, *pauses_s: float) -> tuple[list[MeterDiffered], list[st
         for pause_s in pauses_s:
             await asyncio.sleep(pause_s)
             meters.update(written.view)
+            if delete:
+                await journal.delete(LAB, "job", at_ms=3)
             await meters.run(guard, lambda what, error: reports.append(f"{what}: {error}"))
         events = [recorded.event for recorded in await journal.events(LAB, after=0, limit=99)]
         return [event for event in events if isinstance(event, MeterDiffered)]
@@ -69,7 +71,13 @@ def test_a_meter_that_differs_is_an_alarm_written_and_reported_once() -> None:
     alarms, reports = read(Metered(6_000), 0, 150, 100)
     assert alarms == [MeterDiffered(attempt=1, ours_microusd=5_000, theirs_microusd=6_000)]
     assert len(reports) == 1
-    assert "the provider charges 6000 micro-dollars, the ledger says 5000" in reports[0]
+    assert "the provider charges 6000 micro-dollars, but the ledger has 5000" in reports[0]
+
+
+def test_the_meter_of_a_deleted_job_is_not_read_again() -> None:
+    cloud = Metered(6_000)
+    assert read(cloud, 0, delete=True) == ([], [])
+    assert cloud.asked == 1
 
 
 def test_a_charge_that_is_in_the_ledger_a_moment_later_is_no_alarm() -> None:

@@ -40,7 +40,7 @@ def test_what_can_be_kept_is_not_refused(asked: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("asked", "place", "said"),
     [
-        ({"trainer": "tabular"}, "config.target", "name the column to predict"),
+        ({"trainer": "tabular"}, "config.target", "the name of the column to predict"),
         ({"trainer": "yolo", "config": {"epoch": 3}}, "config.epoch", "did you mean 'epochs'?"),
         ({"trainer": "yolp"}, "trainer", "there is no trainer 'yolp'; did you mean 'yolo'?"),
         ({"trainer": "resnet50", "config": {"epochs": 0}}, "config.epochs", "0 is not a whole number"),

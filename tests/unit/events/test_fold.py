@@ -39,6 +39,7 @@ from anygpu.events.types import (
     HoldStarted,
     JobCancelled,
     JobCompleted,
+    JobDeleted,
     JobFailed,
     JobPlanned,
     JobSubmitted,
@@ -206,6 +207,7 @@ EXAMPLES: tuple[Event, ...] = (
     JobCompleted(),
     JobFailed(failure=LOST),
     JobCancelled(),
+    JobDeleted(name="n", status="completed", cost_microusd=3, person="me"),
 )
 
 

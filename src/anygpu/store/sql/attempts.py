@@ -12,10 +12,11 @@ from typing import Any
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from anygpu.errors import Conflict
+from anygpu.errors import Conflict, NotFound
 from anygpu.events.facts import Marks
 from anygpu.store.reports import ReportState
 from anygpu.store.search import storable_text
+from anygpu.store.sql.jobs import is_deleted
 from anygpu.store.sql.statements import execute, fetch_one, for_update
 
 
@@ -88,6 +89,8 @@ def lock(connection: Connection, job_id: str, number: int) -> AttemptRecord:
     sql = _SELECT + for_update(connection)
     row = fetch_one(connection, sql, (job_id, number))
     if row is None:
+        if is_deleted(connection, job_id):
+            raise NotFound(f"Job {job_id} was deleted, so its report was not stored. Do not send it again.")
         new = AttemptRecord(0, job_id, number)
         execute(connection, _INSERT, [getattr(new, name) for name in _NAMES[1:]])
         row = fetch_one(connection, sql, (job_id, number))

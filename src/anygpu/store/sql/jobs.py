@@ -44,6 +44,7 @@ class ViewCache:
 
     def __init__(self) -> None:
         self._views: dict[str, JobView] = {}
+        self._deleted: set[str] = set()
 
     def get(self, job_id: str, position: int) -> JobView | None:
         view = self._views.get(job_id)
@@ -58,12 +59,17 @@ class ViewCache:
 
     def put(self, view: JobView) -> None:
         cached = self._views.get(view.id)
-        if cached is not None and cached.position > view.position:
-            return  # a newer view was committed meanwhile
+        if (cached is not None and cached.position > view.position) or view.id in self._deleted:
+            return  # a newer view was committed meanwhile, or the job was deleted
         self._views[view.id] = view
         if len(self._views) > CACHED_VIEWS:
             for oldest in list(islice(self._views, CACHED_VIEWS // 4)):
                 self._views.pop(oldest, None)
+
+    def forget(self, job_id: str) -> None:
+        """Forget a deleted job. A read that began before the deletion cannot put its view back."""
+        self._views.pop(job_id, None)
+        self._deleted.add(job_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +97,29 @@ def load(
         connection, sql + (" FOR UPDATE OF j" if lock and is_postgres(connection) else ""), values
     )
     if row is None:
-        raise NotFound(f"There is no job {job_id}.", hint=_NOT_FOUND_HINT)
+        raise _not_found(connection, scope, job_id)
     if cached is not None and row[3:5] == (cached.position, FOLD_VERSION):
         return JobRow(row[1], row[2], cached)
     return to_job_row(connection, views, row)
+
+
+def _not_found(connection: Connection, scope: AnyScope, job_id: str) -> NotFound:
+    sql = (
+        "SELECT d.deleted_at_ms FROM deleted_jobs d JOIN projects p ON p.id = d.project_id WHERE d.job_id = ?"
+    )
+    values: tuple[object, ...] = (search.storable_text(job_id),)
+    if isinstance(scope, Scope):
+        sql, values = (
+            sql + " AND p.organisation = ? AND p.project = ?",
+            (*values, scope.organisation, scope.project),
+        )
+    if fetch_one(connection, sql, values):
+        return NotFound(f"Job {job_id} was deleted.", hint=_NOT_FOUND_HINT)
+    return NotFound(f"There is no job {job_id}.", hint=_NOT_FOUND_HINT)
+
+
+def is_deleted(connection: Connection, job_id: str) -> bool:
+    return fetch_one(connection, "SELECT 1 FROM deleted_jobs WHERE job_id = ?", (job_id,)) is not None
 
 
 def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
@@ -185,6 +210,11 @@ def lock_project(connection: Connection, scope: Scope) -> int:
 def find_by_idempotency_key(connection: Connection, project: int, key: str | None) -> str | None:
     sql = "SELECT job_id FROM idempotency_keys WHERE project_id = ? AND key = ?"
     row = fetch_one(connection, sql, (project, key)) if key is not None else None
+    if row is not None and is_deleted(connection, row[0]):
+        raise Conflict(
+            f"Job {row[0]}, which was submitted with this idempotency key, was deleted.",
+            hint="To run it again, submit it with another key.",
+        )
     return str(row[0]) if row else None
 
 
@@ -192,9 +222,9 @@ def insert(
     connection: Connection, project: int, scope: Scope, job_id: str, event: JobSubmitted, at_ms: int
 ) -> Recorded:
     """Append the first event of a job, and insert its row, search terms and idempotency key."""
-    if fetch_one(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)):
+    if fetch_one(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)) or is_deleted(connection, job_id):
         raise Conflict(f"Job {job_id} already exists.", hint="Submit it again with a new id.")
-    (recorded,) = _insert_events(
+    (recorded,) = insert_events(
         connection, project, scope.organisation, scope.project, job_id, [event], at_ms
     )
     view = step(None, recorded)
@@ -215,7 +245,7 @@ def append(
     connection: Connection, job: JobRow, events: Sequence[Event], at_ms: int
 ) -> tuple[JobView, tuple[Recorded, ...]]:
     view = job.view
-    recorded = _insert_events(
+    recorded = insert_events(
         connection, job.project_id, view.organisation, view.project, view.id, events, at_ms
     )
     for each in recorded:
@@ -233,7 +263,7 @@ def save(connection: Connection, job: JobRow, view: JobView) -> None:
         (*_view_columns(view), view.id),
     )
     now = search.search_terms(view) if job.stale else search.changing_terms(view)
-    before = frozenset(_possible_terms(view)) if job.stale else search.changing_terms(job.view)
+    before = frozenset(possible_terms(view)) if job.stale else search.changing_terms(job.view)
     gone = [(job.project_id, term, job.number) for term in sorted(before - now)]
     if gone:
         execute_many(
@@ -242,7 +272,7 @@ def save(connection: Connection, job: JobRow, view: JobView) -> None:
     _add_terms(connection, job.project_id, job.number, now if job.stale else now - before)
 
 
-def _possible_terms(view: JobView) -> Iterable[str]:
+def possible_terms(view: JobView) -> Iterable[str]:
     """Yield all terms for status, phase and backend that the job may have had at any time."""
     yield from (f"status:{status}" for status in Status)
     yield from (f"phase:{phase}" for phase in Phase)
@@ -268,7 +298,7 @@ def _view_columns(view: JobView) -> tuple[object, ...]:
     )
 
 
-def _insert_events(
+def insert_events(
     connection: Connection,
     project: int,
     organisation: str,

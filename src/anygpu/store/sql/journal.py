@@ -13,7 +13,7 @@ from anygpu.events.types import AttemptReleased, JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, TransactionResult
 from anygpu.store.scope import SYSTEM, AnyScope, Scope, SystemScope
-from anygpu.store.sql import job_query, jobs
+from anygpu.store.sql import deletion, job_query, jobs
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
 
@@ -96,6 +96,18 @@ class SqlJournal:
             return jobs.read_events(connection, where, (owner, after), limit=max(limit, 0))
 
         return await self._database.read(work)
+
+    async def delete(self, scope: Scope, job_id: str, *, at_ms: int) -> None:
+        def work(connection: Connection) -> Recorded:
+            return deletion.delete_job(connection, self._views, scope, job_id, at_ms)
+
+        def after_commit(recorded: Recorded) -> None:
+            self._views.forget(job_id)
+            if self._on_commit is not None:
+                self._on_commit((recorded,))
+
+        await self._database.write(work, then=after_commit)
+        await deletion.purge_events(self._database, job_id)
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
         return await self._database.read(_read_usages)

@@ -19,7 +19,7 @@ from anygpu.store.reports import (
 )
 from anygpu.store.sampling import thin_evenly
 from anygpu.store.search import storable_text
-from anygpu.store.sql import attempts, logs, metric_queries, metrics
+from anygpu.store.sql import attempts, deletion, logs, metric_queries, metrics
 from anygpu.store.sql.attempts import AttemptRecord, from_text, to_text
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import execute, fetch_all, placeholders
@@ -121,6 +121,9 @@ class SqlReports:
             lambda connection, state: logs.read(connection, state, offset, limit),
             LogPart(start=0, data=b"", end=0),
         )
+
+    async def delete(self, job_id: str) -> None:
+        await deletion.purge_reports(self._database, job_id)
 
     async def _read_attempt(
         self, job_id: str, number: int, read: Callable[[Connection, AttemptRecord], T], nothing: T

@@ -108,6 +108,14 @@ Table(
     sqlite_with_rowid=False,
 )
 
+Table(  # their ids cannot be used again
+    "deleted_jobs",
+    METADATA,
+    Column("job_id", JobId, primary_key=True),
+    Column("project_id", Id, ForeignKey("projects.id"), nullable=False),
+    Column("deleted_at_ms", BigInteger, nullable=False),
+)
+
 Table(
     "leases",
     METADATA,

@@ -76,6 +76,18 @@ class ReportsContract:
         assert not await reports.telemetry(JOB, 1, max_count=10)
         assert (await reports.log(JOB, 1, offset=0, limit=10)).data == b""
 
+    async def test_deleting_a_job_deletes_the_reports_of_all_its_attempts(self, reports: Reports) -> None:
+        other = job_id(2)
+        for job, attempt in ((JOB, 1), (JOB, 2), (other, 1)):
+            await report(reports, 1, job=job, attempt=attempt, logs=b"log", telemetry={"cpu": 1})
+            await report(reports, 2, job=job, attempt=attempt, points=points(1.0), progress={"step": 1})
+        await reports.delete(JOB)
+        await reports.delete(JOB)
+        await self.test_nothing_is_known_of_an_attempt_never_heard_of(reports)
+        assert (await reports.log(JOB, 2, offset=0, limit=9)).data == b""
+        assert (await reports.log(other, 1, offset=0, limit=9)).data == b"log"
+        assert [series.last for series in await reports.series(other, 1)] == [1.0]
+
     async def test_of_many_attempts_each_row_is_its_own(self, reports: Reports) -> None:
         for number in (1, 2, 700):
             await reports.record_heartbeat(JOB, number, at_ms=number)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from anygpu.errors import Conflict, LeaseLost, NotFound
 from anygpu.events.fold import Recorded, step
 from anygpu.events.slots import SlotUsage, TenantKey, tenant_of, used_slot_s
-from anygpu.events.types import AttemptReleased, Event, JobSubmitted
+from anygpu.events.types import AttemptReleased, Event, JobDeleted, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store import search
 from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, TransactionResult
@@ -21,6 +21,7 @@ from anygpu.store.scope import AnyScope, Scope, SystemScope
 @dataclass(slots=True)
 class _Project:
     events: list[Recorded] = field(default_factory=list)
+    head: int = 0  # position of the newest event
     jobs: list[str] = field(default_factory=list)  # in order of submission
     keys: dict[str, str] = field(default_factory=dict)
 
@@ -50,6 +51,7 @@ class MemoryJournal:
         self._projects: dict[tuple[str, str], _Project] = {}
         self._jobs: dict[str, _Job] = {}
         self._live: dict[str, _Job] = {}
+        self._deleted: set[str] = set()
         self._leases: dict[str, _Lease] = {}
         self._usages: dict[TenantKey, SlotUsage] = {}
 
@@ -58,13 +60,16 @@ class MemoryJournal:
     ) -> TransactionResult:
         project = self._projects.setdefault((scope.organisation, scope.project), _Project())
         key = event.spec.idempotency_key
+        if key is not None and project.keys.get(key) in self._deleted:
+            raise Conflict("the job with this idempotency key was deleted")
         if key is not None and key in project.keys:
             return TransactionResult(view=self._jobs[project.keys[key]].view, recorded=())
-        if job_id in self._jobs:
+        if job_id in self._jobs or job_id in self._deleted:
             raise Conflict(f"job {job_id} exists already")
         recorded = _record(scope.organisation, scope.project, project, job_id, event, at_ms)
         job = _Job(step(None, recorded), project, [recorded])
         project.events.append(recorded)
+        project.head = recorded.position
         project.jobs.append(job_id)
         if key is not None:
             project.keys[key] = job_id
@@ -85,6 +90,7 @@ class MemoryJournal:
         job.view = view
         job.events += recorded
         job.project.events += recorded
+        job.project.head += len(recorded)
         self._add_usage(view, recorded)
         if view.is_terminal:
             self._live.pop(job_id, None)
@@ -114,11 +120,28 @@ class MemoryJournal:
         self, scope: Scope, *, after: int, limit: int, job_id: str | None = None
     ) -> Sequence[Recorded]:
         if job_id is None:
-            project = self._projects.get((scope.organisation, scope.project), _Project())
-            return project.events[max(after, 0) : max(after, 0) + limit]
-        events = self._job(scope, job_id).events
+            events = self._projects.get((scope.organisation, scope.project), _Project()).events
+        else:
+            events = self._job(scope, job_id).events
         start = bisect_right(events, after, key=lambda recorded: recorded.position)
         return events[start : start + limit]
+
+    async def delete(self, scope: Scope, job_id: str, *, at_ms: int) -> None:
+        job = self._job(scope, job_id)
+        view, project = job.view, job.project
+        if not view.is_terminal:
+            raise Conflict(f"job {job_id} has not ended")
+        event = JobDeleted(
+            name=view.name, status=view.status, cost_microusd=view.cost_microusd, person=scope.person
+        )
+        recorded = _record(view.organisation, view.project, project, job_id, event, at_ms)
+        del self._jobs[job_id]
+        self._deleted.add(job_id)
+        project.jobs.remove(job_id)
+        project.events = [one for one in project.events if one.job_id != job_id]
+        project.events.append(recorded)
+        project.head = recorded.position
+        self._notify(TransactionResult(view=view, recorded=(recorded,)))
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
         return dict(self._usages)
@@ -132,7 +155,7 @@ class MemoryJournal:
 
     async def head(self, scope: Scope) -> int:
         project = self._projects.get((scope.organisation, scope.project))
-        return len(project.events) if project else 0
+        return project.head if project else 0
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
         now_s = self._now_s()
@@ -170,7 +193,7 @@ def _record(
     return Recorded(
         organisation=organisation,
         project=name,
-        position=len(project.events) + ahead + 1,
+        position=project.head + ahead + 1,
         job_id=job_id,
         at_ms=at_ms,
         event=event,

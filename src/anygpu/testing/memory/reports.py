@@ -106,6 +106,9 @@ class MemoryReports:
         row = self._find(job_id, attempt)
         return _part(row.log if row else _Log(), offset, limit)
 
+    async def delete(self, job_id: str) -> None:
+        self._jobs.pop(job_id, None)
+
     def _find(self, job_id: str, attempt: int) -> _Attempt | None:
         return self._jobs.get(job_id, {}).get(attempt)
 

@@ -6,6 +6,7 @@ from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.testing.contracts.job_deletion import JobDeletionContract
 from anygpu.testing.contracts.job_search import JobSearchContract
 from anygpu.testing.contracts.journal import JournalContract
 
@@ -19,11 +20,15 @@ class TestSqlJournal(JournalContract):
     pass
 
 
+class TestDeletingInSql(JobDeletionContract):
+    pass
+
+
 class TestFindingInSql(JobSearchContract):
     pass
 
 
-class TestSqlJournalAlone(JournalContract):
+class TestSqlJournalAlone(JournalContract, JobDeletionContract):
     """The only one that writes: it answers from what it committed."""
 
     @pytest.fixture

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
+from tests.contracts.store.downgrade import downgrade
 from tests.contracts.store.vault.example_profiles import CREDENTIALS, put
 
 from anygpu.errors import Conflict, NotFound
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.sql.statements import fetch_all
 from anygpu.store.vault.profiles import Profiles
 from anygpu.store.vault.secrets import Secrets
 from anygpu.store.vault.vault import DecryptionFailed
@@ -87,13 +88,6 @@ async def test_every_change_has_a_later_time(profiles: Profiles) -> None:
     assert (await profiles.get(LAB, "cloud")).updated_at_ms > first.updated_at_ms
 
 
-def downgrade_to_before_profiles(connection: Connection) -> None:
-    execute(connection, "DROP TABLE slot_usages")
-    execute(connection, "DROP TABLE outcomes")
-    execute(connection, "DROP TABLE profiles")
-    execute(connection, "UPDATE alembic_version SET version_num = '0001'")
-
-
 def migrate(connection: Connection) -> None:
     assert current_version(connection) == "0001"
     upgrade(connection)
@@ -102,7 +96,7 @@ def migrate(connection: Connection) -> None:
 async def test_an_older_database_is_migrated(profiles: Profiles, database: Database, tmp_path: Path) -> None:
     secrets = Secrets(database, tmp_path / "secrets.key")
     await secrets.put(LAB, "KEPT", "v", at_ms=1)
-    await database.write(downgrade_to_before_profiles)
+    await database.write(lambda connection: downgrade(connection, "0001"))
     await database.write(migrate)
     assert await database.read(current_version) == SCHEMA_VERSION
     await put(profiles)
@@ -112,7 +106,7 @@ async def test_an_older_database_is_migrated(profiles: Profiles, database: Datab
 
 async def test_opening_an_older_file_migrates_it(tmp_path: Path) -> None:
     old = await SqliteDatabase.open(tmp_path / "anygpu.db")
-    await old.write(downgrade_to_before_profiles)
+    await old.write(lambda connection: downgrade(connection, "0001"))
     await old.close()
     opened = await SqliteDatabase.open(tmp_path / "anygpu.db")
     await put(Profiles(opened, tmp_path / "secrets.key"))
