@@ -112,6 +112,9 @@ class ControlSettings:
         25_200.0, "time limit in seconds on paid machines, for jobs that set no time limit", minimum=60
     )
     paid_attempts: int = setting(3, "paid attempts that one organisation may run at the same time", minimum=0)
+    allow_paid: bool = setting(
+        False, "whether jobs may use paid machines although neither their spec nor an option asks for it"
+    )
     claim_limit_s: float = setting(600.0, "seconds a new machine has until its agent connects", minimum=1)
     spot_tick_s: float = setting(
         600.0, "seconds between choices of spot or on demand for jobs with a deadline", minimum=1

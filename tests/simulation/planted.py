@@ -30,6 +30,7 @@ from anygpu.events import fold
 from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
 from anygpu.events.offers import Billing
 from anygpu.events.types import AttemptClaimed, AttemptReleased
+from anygpu.plan.offers import consent
 from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
 from anygpu.store.blobs.keys import parse_manifest_key
 from anygpu.store.scope import SYSTEM
@@ -307,6 +308,16 @@ def addresses_are_not_swept() -> list[Patch]:
         return []
 
     return [(sweep, "_list_leftovers", none)]
+
+
+@planted(14)
+def every_job_may_use_paid_machines() -> list[Patch]:
+    return [(consent, "allows_paid", lambda spec, default: True)]
+
+
+@planted(14)
+def a_setting_outweighs_what_the_job_forbids() -> list[Patch]:
+    return [(consent, "allows_paid", lambda spec, default: default or spec.placement.paid is not None)]
 
 
 # -- committing -------------------------------------------------------------------------------------------------

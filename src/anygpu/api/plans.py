@@ -45,6 +45,9 @@ class PlannedOffer(OfferIdentity):
     """An offer with its estimated time and cost."""
 
     configured: bool = Field(examples=[True])
+    needs_consent: bool = Field(
+        examples=[False], description="The offer costs money, which the job does not allow yet."
+    )
     score: float = Field(examples=[1_340_000.0])
     price_microusd_per_hour: int = Field(examples=[600_000])
     seconds: EstimateRange

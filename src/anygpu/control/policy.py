@@ -85,6 +85,7 @@ class ControlPolicy:
     cooldown_max_s: float = 300
     explain_after_s: float = 1  # delay before offers are compared for a job that was scheduled without
     paid_timeout_s: float = 25_200  # time limit on paid machines for jobs without one
+    allow_paid: bool = False  # for jobs whose spec does not say whether they may use paid machines
     max_paid_attempts: int = 3  # per organisation, at the same time
     min_useful_s: float = 60  # a launch must be able to pay for this much work and for stopping
     stop_allowance_s: float = 120  # reserved from the budget for saving and stopping

@@ -58,10 +58,16 @@ class Offer:
     lease_s: float = 0  # how long an agent may lose contact before it stops; 0: the server's default
     refused: str = ""  # why the backend's configuration forbids the offer, such as a price limit
     driver: str = ""  # the version of the GPU driver, if known
+    own: bool = False  # the organisation's own machine; its price, if any, is only for comparison
 
     @property
     def is_paid(self) -> bool:
         return self.price_microusd_per_hour > 0
+
+    @property
+    def is_rented(self) -> bool:
+        """Whether using the offer costs money that is otherwise not spent, so that a job needs consent."""
+        return self.is_paid and not self.own
 
     @property
     def max_run_or_inf_s(self) -> float:

@@ -17,6 +17,7 @@ PREFERENCES = {
     "zone": "zone",
     "instance_type": "instance_type",
     "profile": "profile",
+    "paid": "paid",
 }
 
 

@@ -27,7 +27,7 @@ FLAGS: Mapping[str, str] = {
     **{name: f"placement.{name}" for name in ("strategy", "profile", "region", "zone", "instance_type")},
     **{
         name: f"placement.{name}"
-        for name in ("interruptible", "dedicated", "hold_on_failure", "expected_duration", "move")
+        for name in ("paid", "interruptible", "dedicated", "hold_on_failure", "expected_duration", "move")
     },
     **{name: f"track.{name}" for name in ("mlflow", "wandb", "tensorboard")},
     "tag": "tags",

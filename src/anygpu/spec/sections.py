@@ -137,6 +137,7 @@ class Placement(SpecModel):
     region: Word | None = None
     zone: Word | None = None
     instance_type: Word | None = None
+    paid: bool | None = None  # None: as the other fields and the server's setting say
     interruptible: Annotated[Literal["auto", "yes", "no"], BeforeValidator(shorthand.interruptible)] = "auto"
     dedicated: bool = False
     hold_on_failure_s: Annotated[float | None, BeforeValidator(_parse_hold)] = None

@@ -120,6 +120,7 @@ def control_policy(settings: Settings) -> ControlPolicy:
         leader_ttl_s=control.leader_ttl_s,
         paid_timeout_s=control.paid_timeout_s,
         max_paid_attempts=control.paid_attempts,
+        allow_paid=control.allow_paid,
         claim_limit_s=control.claim_limit_s,
         spot_check_every_s=control.spot_tick_s,
         min_useful_s=control.useful_s,

@@ -174,6 +174,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
             past_runs,
             runtime.clock,
             terms_of,
+            allow_paid=policy.allow_paid,
         ),
         plans=plans,
         limits=settings.limits,
@@ -185,7 +186,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
         check_ready=_readiness_check(stores.journal),
     )
     leader = state.leader_name(settings.state, alone=settings.embedded)
-    comparer = OfferComparer(reader, plans, runtime.clock, past_runs, terms_of)
+    comparer = OfferComparer(reader, plans, runtime.clock, past_runs, terms_of, allow_paid=policy.allow_paid)
     leading = build_supervisor(stores, backends, comparer, tickets, runtime, policy, agents_go_to, leader)
     return ServerParts(
         services=services,

@@ -45,6 +45,7 @@ def submit(server: Server, number: int) -> str:
         name=f"job-{number}",
         python=sys.executable,
         checkpoint={"paths": ["state.txt"]},
+        placement={"paid": True},
     )
 
 

@@ -84,6 +84,7 @@ class LocalBackend:
                 memory_gib=round(_memory_gib(), 1),
                 disk_gib=round(_free_disk_gib(self._attempts)),
                 free=free,
+                own=True,
                 wait_reason=reason,
                 driver=gpus[0]["driver"] if gpus else "",
             )

@@ -81,6 +81,7 @@ def build_offer(
         disk_gib=math.floor(facts.get("disk_free_gib", 0)),
         price_microusd_per_hour=options.price_microusd_per_hour,
         free=free,
+        own=True,
         wait_reason=reason,
         containers=any(facts.get("tools", {}).get(tool) for tool in ("docker", "podman")),
         lease_s=options.lease_s,

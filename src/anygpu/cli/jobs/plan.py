@@ -114,6 +114,7 @@ def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[st
         candidates_in(catalog.load_catalog()),
         read,
         deadline_s=spec.limits.seconds_left(datetime.now(UTC)),
+        allow_paid=False,
     )
     plan = comparison_as_dict(comparison, read, limit=limit or None, short=limit)
     return {**plan, "note": NO_SERVER}

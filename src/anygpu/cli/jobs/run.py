@@ -119,6 +119,12 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @spec_option(
     "--on", about="Where to run: a strategy (cheapest, fastest), or backends in order of preference."
 )
+@click.option(
+    "--paid/--no-paid",
+    default=None,
+    help="Allow or forbid machines that cost money. Default: only if --on, --max-cost or the job file asks for more"
+    " than your own machines.",
+)
 @spec_option(
     "--move",
     about="If a better offer appears while the job runs: never (ignore it), advise (show it) or act (move the job).",

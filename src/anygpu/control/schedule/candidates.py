@@ -12,7 +12,13 @@ from anygpu.control.clock import Clock
 from anygpu.control.money import remaining_budget
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
-from anygpu.control.schedule.compare import JobComparison, OfferComparer, needs_comparison, work_key
+from anygpu.control.schedule.compare import (
+    JobComparison,
+    OfferComparer,
+    has_paid_before,
+    needs_comparison,
+    work_key,
+)
 from anygpu.control.schedule.cooldown import Cooldown
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer, OfferKey
@@ -59,6 +65,7 @@ class CandidateSource:
         if observe:
             self._cooldown.observe(views)
         common = JobConstraints(
+            allow_paid=self._policy.allow_paid,
             min_run_s=round(self._policy.min_useful_s + self._policy.stop_allowance_s),
             avoided=self._cooldown.recently_preempted(),
             cooldowns=tuple(sorted(self._cooldown.blocked_offers().items())),
@@ -104,6 +111,7 @@ class Candidates:
             self._common,
             resumable=has_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
             budget_left_microusd=remaining_budget(view, now_ms),
+            allow_paid=self._common.allow_paid or has_paid_before(view),
             preferred_backend=view.migrate_to,
             preferred_offer=None if target is None else target.key,
             paid_wait_reason=self.paid_limit_reason(view.organisation),

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from anygpu.control.clock import Clock
@@ -64,9 +65,12 @@ class OfferComparer:
         clock: Clock,
         remembers: ReadPastRuns = no_past_runs,
         terms_of: TermsOf = no_terms,
+        *,
+        allow_paid: bool = False,
     ) -> None:
         self._read_analysis, self._plans, self._clock = read, plans, clock
         self._read_past_runs, self._terms_of = remembers, terms_of
+        self._allow_paid = allow_paid
 
     def candidate(self, offer: Offer) -> Candidate:
         return Candidate.from_offer(offer, self.terms_of(offer.backend))
@@ -83,9 +87,17 @@ class OfferComparer:
         past = await _none_on_error(self._read_past_runs(view.spec, view.organisation))
         duration = past_durations(view.spec, read, past or ())
         left_s = deadline_left_s(view, self._clock.wall_ms())
-        comparison = rank(view.spec, candidates, read, deadline_s=left_s, duration=duration)
+        rank_all = partial(
+            rank,
+            view.spec,
+            candidates,
+            read,
+            duration=duration,
+            allow_paid=self._allow_paid or has_paid_before(view),
+        )
+        comparison = rank_all(deadline_s=left_s)
         if left_s is not None and not comparison.ranked:  # no offer meets the deadline: ignore it
-            comparison = rank(view.spec, candidates, read, duration=duration)
+            comparison = rank_all()
         return JobComparison(comparison=comparison, analysis=read)
 
     async def analysis(self, view: JobView) -> Analysis | None:
@@ -119,6 +131,11 @@ async def _none_on_error(asked: Awaitable[T]) -> T | None:
         return await asked
     except Exception:  # noqa: BLE001
         return None
+
+
+def has_paid_before(view: JobView) -> bool:
+    """Return whether an attempt of the job used a rented machine, so that the job had consent then."""
+    return any(attempt.offer.is_rented for attempt in view.attempts)
 
 
 def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:

@@ -67,6 +67,7 @@ class CatalogOffer:
             expected_wait_s=self.setup_s,
             max_run_s=self.max_run_s,
             billing=self.billing,
+            own=terms()[self.cloud].is_owned,
         )
 
 

@@ -36,7 +36,7 @@ class Candidate:
     @classmethod
     def from_offer(cls, offer: Offer, terms: BackendTerms = NO_TERMS) -> "Candidate":
         """Return the candidate for an offer of a configured backend."""
-        default_boot_s = RENTED_BOOT_S if offer.is_paid and offer.free is None else OWN_BOOT_S
+        default_boot_s = RENTED_BOOT_S if offer.is_rented else OWN_BOOT_S
         return cls(
             offer=offer,
             boot_s=offer.expected_wait_s or default_boot_s,
@@ -149,6 +149,7 @@ _CLASS_FIELDS = attrgetter(
     "offer.gpu_memory_gib",
     "offer.interruptible",
     "offer.is_paid",
+    "offer.own",
     "offer.containers",
     "offer.refused",
     "offer.billing.step_s",

@@ -30,6 +30,7 @@ class RankedOffer:
     confidence: str = "low"
     basis: str = "nothing"  # source of the predicted time: said | history | code | nothing
     idle_gpus: bool = False
+    needs_consent: bool = False  # costs money, which the job does not allow yet
     pros: tuple[str, ...] = ()
     cons: tuple[str, ...] = ()
 
@@ -119,13 +120,17 @@ def rank(
     *,
     deadline_s: float | None = None,
     duration: DurationLookup | None = None,
+    allow_paid: bool = True,
 ) -> Comparison:
     """Rank the candidates that fit a job by its strategy, and say why the others do not fit.
 
     `deadline_s` is in seconds from now. `duration` predicts the training time on an offer from past runs.
+    `allow_paid` is the answer for jobs whose spec does not say whether they may use paid machines.
     To rank the same candidates for many jobs, pass a `CandidateSet`, which is faster.
     """
-    estimator = Estimator(spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration)
+    estimator = Estimator(
+        spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration, allow_paid=allow_paid
+    )
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
     ranking = Ranking(estimator, candidate_set)
     writer = _OfferWriter(estimator, candidate_set, ranking)
@@ -177,6 +182,7 @@ class _OfferWriter:
         bill = self.estimator.bill(candidate, prediction.training_s)
         best = self.ranking.best
         idle = self.estimator.leaves_gpus_idle(candidate.offer)
+        needs_consent = self.estimator.needs_consent(candidate)
         return RankedOffer(
             candidate=candidate,
             bill=bill,
@@ -184,8 +190,9 @@ class _OfferWriter:
             confidence=self.estimator.confidence(candidate, prediction),
             basis=prediction.basis,
             idle_gpus=idle,
+            needs_consent=needs_consent,
             pros=pros(candidate, bill, best),
-            cons=cons(candidate, bill, best, idle_gpus=idle),
+            cons=cons(candidate, bill, best, idle_gpus=idle, needs_consent=needs_consent),
         )
 
     def rejected_offer(self, index: int) -> RankedOffer:
@@ -239,6 +246,7 @@ def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
     return {
         **_offer_identity(offer),
         "configured": ranked.candidate.configured,
+        "needs_consent": ranked.needs_consent,
         "score": ranked.score,
         "price_microusd_per_hour": offer.price_microusd_per_hour,
         "seconds": _span(bill.wall_s),

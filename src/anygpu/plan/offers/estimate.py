@@ -18,6 +18,7 @@ from anygpu.plan.offers.bill import (
     run_time,
 )
 from anygpu.plan.offers.candidates import Candidate, location_of
+from anygpu.plan.offers.consent import FORBIDDEN, allows_paid
 from anygpu.plan.offers.fit import has_resume_path, location_mismatch, too_small_reason, unsuitable_reason
 from anygpu.plan.offers.wording import describe_duration
 from anygpu.plan.predict.step_time import ADAPTER_SHARE
@@ -53,6 +54,7 @@ class Estimator:
     analysis: Analysis | None = None
     deadline_s: float | None = None
     past_duration: DurationLookup | None = None
+    allow_paid: bool = True  # for jobs whose spec does not say whether they may use paid machines
     # Results per GPU configuration.
     _gpu_reasons: dict[tuple[str, int, float, str, bool], str] = field(
         default_factory=dict, repr=False, compare=False
@@ -64,6 +66,10 @@ class Estimator:
     @property
     def characteristics(self) -> WorkloadCharacteristics | None:
         return self.analysis.characteristics if self.analysis is not None else None
+
+    def needs_consent(self, candidate: Candidate) -> bool:
+        """Return whether the candidate costs money, which the job does not allow yet."""
+        return candidate.offer.is_rented and not allows_paid(self.spec, default=self.allow_paid)
 
     def predict_duration(self, offer: Offer) -> DurationPrediction:
         """Predict the training time on an offer.
@@ -129,6 +135,8 @@ class Estimator:
         resumes = self.characteristics is not None and self.characteristics.interruptible.value
         if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumes):
             return reason
+        if self.spec.placement.paid is False and candidate.offer.is_rented:
+            return FORBIDDEN
         if self.spec.placement.dedicated and not candidate.dedicated:
             return "is shared with other customers; the job requires a dedicated machine"
         return self.unsupported_gpu_reason(candidate.offer)

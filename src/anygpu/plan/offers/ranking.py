@@ -155,6 +155,7 @@ def run_cost_of(candidate: Candidate, run_time: RunTime, egress_microusd: int) -
     return RunCost(run_time.wall_s, run_time.billed_s(candidate.offer), run_time.runs, egress_microusd)
 
 
+CONSENT_STEP = 1e18  # more than any tier: offers that the job may not use yet come last
 TIER_STEP = 1e15  # micro-dollars: more than any bill, so a tier always outweighs the cost
 
 
@@ -168,6 +169,7 @@ class Ranking:
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
         self.strategy = estimator.spec.placement.strategy or "cheapest"
         self._fallbacks = estimator.spec.placement.fallbacks
+        self._needs_consent = estimator.needs_consent
         offer_filter = OfferFilter(estimator, candidates)
         # Ties go to the shorter run, then to the group that comes first.
         self._groups = sorted(offer_filter.groups, key=lambda group: group.run_cost.wall_s)
@@ -243,9 +245,12 @@ class Ranking:
     def _tier(self, candidate: Candidate, wall_s: float) -> float:
         """Return the tier: the part of the score that is compared before the cost.
 
-        The tier is the wall time (`fastest`), the position in the fallbacks (`preferred`), or whether the
-        backend is configured (`queue`).
+        Offers that the job may use without further consent come first. Among these, the tier is the wall time
+        (`fastest`), the position in the fallbacks (`preferred`), or whether the backend is configured (`queue`).
         """
+        return self._needs_consent(candidate) * CONSENT_STEP + self._strategy_tier(candidate, wall_s)
+
+    def _strategy_tier(self, candidate: Candidate, wall_s: float) -> float:
         match self.strategy:
             case "fastest":
                 return wall_s

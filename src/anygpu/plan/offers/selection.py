@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from anygpu.events.offers import MICROUSD, Offer, OfferKey
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer
+from anygpu.plan.offers.consent import consent_reason
 from anygpu.plan.offers.fit import NOT_ALLOWED, unfit_reason
 from anygpu.spec.jobspec import JobSpec
 
@@ -21,6 +22,7 @@ class JobConstraints:
     min_run_s: int = 0  # the budget must pay for at least this time
     preferred_backend: str = ""  # the job should move to this backend
     preferred_offer: OfferKey | None = None  # the job should move to exactly this offer
+    allow_paid: bool = False  # the job may use paid offers even if its spec does not ask for them
     paid_wait_reason: str = ""  # why the job may take no paid offer now
     own_wait_reason: str = ""  # why the job may take no slot of an own machine now
     avoided: frozenset[OfferKey] = frozenset()  # offers that interrupted a machine recently: used last
@@ -108,6 +110,7 @@ def fit(
     unfit = (
         unfit_reason(spec, offer, resumable=constraints.resumable)
         or _not_owned_reason(spec, offer)
+        or _no_consent_reason(spec, offer, constraints)
         or (_predicted_rejection(ranked, started=started) if ranked is not None else "")
     )
     over_budget = "" if unfit else _over_budget_reason(offer, constraints)
@@ -139,8 +142,14 @@ def _predicted_rejection(ranked: RankedOffer, *, started: bool) -> str:
 
 
 def _not_owned_reason(spec: JobSpec, offer: Offer) -> str:
-    is_rented = spec.placement.strategy == "queue" and offer.is_paid and offer.free is None
-    return "is a rented machine; the strategy `queue` uses own machines only" if is_rented else ""
+    is_excluded = spec.placement.strategy == "queue" and offer.is_rented
+    return "is a rented machine; the strategy `queue` uses own machines only" if is_excluded else ""
+
+
+def _no_consent_reason(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> str:
+    """Return why the job may not pay for the offer; empty if it may. A user who moves a job to a backend consents."""
+    is_requested = offer.backend == constraints.preferred_backend
+    return consent_reason(spec, offer, default=constraints.allow_paid or is_requested)
 
 
 def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:

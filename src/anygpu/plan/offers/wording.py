@@ -5,6 +5,7 @@ from typing import NamedTuple
 from anygpu.events.offers import MICROUSD
 from anygpu.plan.offers.bill import Bill, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.consent import PAID_FLAG
 
 FAST_START_S = 20.0
 
@@ -31,11 +32,14 @@ def pros(candidate: Candidate, bill: Bill, best: BestValues) -> tuple[str, ...]:
     return tuple(text for text, true in statements if true)
 
 
-def cons(candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool) -> tuple[str, ...]:
+def cons(
+    candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool, needs_consent: bool
+) -> tuple[str, ...]:
     offer = candidate.offer
     price_ratio = bill.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.is_paid else 0.0
     slower = bill.wall_s.expected / best.wall_s
     statements = (
+        (f"needs {PAID_FLAG}, because it costs money", needs_consent),
         (
             f"may be interrupted, which adds about {_hours_or_minutes(bill.interruptions_s)}",
             offer.interruptible,

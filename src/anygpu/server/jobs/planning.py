@@ -150,10 +150,12 @@ class JobPlanner:
         past_runs: ReadPastRuns,
         clock: Clock,
         terms_of: TermsOf,
+        *,
+        allow_paid: bool,
     ) -> None:
         self._backends, self._offer_cache, self._catalog = backends, offer_cache, catalog
         self._analyses, self._past_runs, self._clock = analyses, past_runs, clock
-        self._terms_of = terms_of
+        self._terms_of, self._allow_paid = terms_of, allow_paid
 
     async def plan(
         self, spec: JobSpec, organisation: str, files: Mapping[str, str], *, limit: int | None, short: int
@@ -176,7 +178,14 @@ class JobPlanner:
             from anygpu.plan.offers.comparison import comparison_as_dict, rank
 
             deadline_s = spec.limits.seconds_left(now)
-            comparison = rank(spec, candidates, analysis, deadline_s=deadline_s, duration=duration)
+            comparison = rank(
+                spec,
+                candidates,
+                analysis,
+                deadline_s=deadline_s,
+                duration=duration,
+                allow_paid=self._allow_paid,
+            )
             return comparison_as_dict(comparison, analysis, limit=limit, short=short)
 
         return await asyncio.to_thread(compare)

@@ -1,8 +1,8 @@
-"""Invariants 4 (the ledger never decreases and equals the provider's charges) and 5 (no budget is exceeded)."""
+"""Invariants 4 (the ledger equals the provider's meter), 5 (no budget is exceeded) and 14 (no payment unasked)."""
 
 from collections.abc import Iterator, Mapping
 
-from anygpu.events.types import AttemptLaunching, AttemptReleased, JobFailed, MeterDiffered
+from anygpu.events.types import AttemptLaunching, AttemptReleased, JobFailed, MeterDiffered, MigrateRequested
 from anygpu.events.view import AttemptView, JobView
 from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
 from anygpu.testing.simulation.backend import charged_microusd
@@ -25,6 +25,7 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
         for attempt in view.attempts:
             yield from _ledger(world, timeline, attempt)
         yield from _budget(world, timeline, view)
+        yield from _consent(world, timeline, view)
     yield from _concurrency(world, timelines)
 
 
@@ -82,6 +83,26 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
             yield Violation(
                 5, f"job {view.id} had spent only {cost} of {limit} when its budget was reported as used up"
             )
+
+
+def _consent(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[Violation]:
+    """Yield a violation for the first paid machine of a job whose user did not ask for paid machines.
+
+    A user asks for them in the spec, with a budget or fallbacks, or by moving the job to a paid backend.
+    """
+    paid, asked = view.spec.placement.paid, view.spec.limits.max_cost_microusd is not None
+    if paid or (paid is None and (asked or view.spec.placement.fallbacks)):
+        return
+    moves = (
+        [(entry.at, entry.event.to) for entry in timeline.events(MigrateRequested)] if paid is None else []
+    )
+    for intent in timeline.events(AttemptLaunching):
+        provider = next((p for p, m in machines_of(world, intent.event.name) if m.price), None)
+        if provider is None:
+            continue
+        if not any(at <= intent.at and to == provider.name for at, to in moves):
+            yield Violation(14, f"{intent.event.name} was rented from {provider.name} without consent")
+        return
 
 
 def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: float) -> int:

@@ -85,6 +85,7 @@ class SimJob:
     keep: int = 3
     timeout_s: float | None = None
     resumable: bool = False  # declares checkpoints, so that it may run on interruptible machines
+    paid: bool | None = True  # whether it may use paid machines; None: not said
     max_cost: int | None = None  # micro-dollars
     hold_s: float = 0  # hold the machine of a failed script for this time
     release_at: float | None = None  # release the held machine then
@@ -115,6 +116,7 @@ class SimJob:
             "placement": {
                 "hold_on_failure_s": self.hold_s or None,
                 "fallbacks": self.fallbacks,
+                "paid": self.paid,
                 "expected_duration_s": self.expected_s,
             },
         }
@@ -164,7 +166,7 @@ def scenario_for_seed(seed: int) -> Scenario:
         return _spot_with_deadline(seed, rng)
     if moving.random() < 0.06:
         return _better_offers(moving, str(seed))
-    scenario = _one_project(seed)
+    scenario = _with_careful_users(_one_project(seed), random.Random(f"consent:{seed}"))
     jobs = tuple(_with_deadline(job, rng) if rng.random() < 0.2 else job for job in scenario.jobs)
     return replace(scenario, jobs=jobs)
 
@@ -278,6 +280,14 @@ def _with_stalling_leader(scenario: Scenario) -> Scenario:
 
 def _with_short_patience(policy: ControlPolicy) -> ControlPolicy:
     return replace(policy, reserve_after_s=60, sharing=replace(policy.sharing, starvation_s=120))
+
+
+def _with_careful_users(scenario: Scenario, rng: random.Random) -> Scenario:
+    """Return the scenario with jobs of which some may not use paid machines, if an own machine can run them."""
+    if not any(not each.price and not each.dead for each in scenario.backends):
+        return scenario
+    jobs = tuple(replace(job, paid=rng.choice([True, None, None, False])) for job in scenario.jobs)
+    return replace(scenario, jobs=jobs)
 
 
 def _with_deadline(job: SimJob, rng: random.Random) -> SimJob:

@@ -41,7 +41,9 @@ def compared(*offers: Offer, credit: dict[str, int], **spec: Any) -> JobComparis
 
 def chosen(found: JobComparison, *offers: Offer, **spec: Any) -> str:
     plan = make_plan(
-        from_mapping({"script": "train.py", **spec}), as_candidates(offers), comparison=found.comparison
+        from_mapping({"script": "train.py", "placement": {"paid": True}, **spec}),
+        as_candidates(offers),
+        comparison=found.comparison,
     )
     return plan.choice.backend if plan.choice else plan.reason
 

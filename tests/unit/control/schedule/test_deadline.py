@@ -122,7 +122,7 @@ def lost(at: float, number: int = 1, code: str = "preempted", blame: Blame = Bla
 
 
 def plan(view: JobView, *offers: Offer, **now: Any) -> Plan:
-    return make_plan(view.spec, as_candidates(offers), JobConstraints(resumable=True, **now))
+    return make_plan(view.spec, as_candidates(offers), JobConstraints(resumable=True, allow_paid=True, **now))
 
 
 def asked(view: JobView, now_s: float, *offers: Offer) -> Any:

@@ -63,7 +63,7 @@ def found(
     terms_of: TermsOf = no_terms,
     **now: Any,
 ) -> BetterPlace | None:
-    plan = make_plan(view.spec, as_candidates(offers), JobConstraints(resumable=True, **now))
+    plan = make_plan(view.spec, as_candidates(offers), JobConstraints(resumable=True, allow_paid=True, **now))
     read = analyse_job(view.spec, {})
     return find_better_offer(view, plan, read, round(NOW * 1000), policy, terms_of)
 
@@ -119,7 +119,9 @@ def test_what_it_has_trained_already_is_used_up_of_its_time_limit() -> None:
     now_ms = round((10 * HOUR + 30) * 1000)
     for hours, expected in ((23, None), (24, CHEAP)):
         view = job(*done, limits={"timeout": f"{hours}h"})
-        plan = make_plan(view.spec, as_candidates((DEAR, CHEAP)), JobConstraints(resumable=True))
+        plan = make_plan(
+            view.spec, as_candidates((DEAR, CHEAP)), JobConstraints(resumable=True, allow_paid=True)
+        )
         there = find_better_offer(view, plan, None, now_ms, POLICY, no_terms)
         assert (there and there.offer) == expected
 
@@ -310,6 +312,6 @@ def test_of_two_machines_at_the_same_backend_the_very_one_is_taken() -> None:
     plan = make_plan(
         settled_in().spec,
         as_candidates([small, CHEAP]),
-        JobConstraints(preferred_offer=CHEAP.key, resumable=True),
+        JobConstraints(preferred_offer=CHEAP.key, resumable=True, allow_paid=True),
     )
     assert plan.choice == CHEAP

@@ -56,7 +56,10 @@ class Office:
         self.code: dict[str, str] = {}
         blobs = MemoryBlobs(clock.wall_ms)
         checkpoints, comparing = Checkpoints(blobs), OfferComparer(self._read, Plans(blobs), clock)
-        rules, more = ControlPolicy(**policy), {"is_visible": visible} if visible else {}
+        rules, more = (
+            ControlPolicy(**{"allow_paid": True, **policy}),
+            {"is_visible": visible} if visible else {},
+        )
         offers_of = CandidateSource(shelves, comparing, clock, rules, **more)
         deadlines = DeadlineTracker(clock, rules)
         self._scheduler = Scheduler(
@@ -115,6 +118,39 @@ def test_paid_attempts_of_an_organisation_are_limited_launches_included() -> Non
 
     wait = "the limit of 2 paid attempts of lab is reached (control.paid_attempts)"
     assert placed(story) == {"a": "cheap", "b": "cheap", "c": wait, "d": "cheap"}
+
+
+def test_a_job_that_did_not_ask_for_paid_machines_waits_for_the_own_machine() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, Offer(backend="box", cpus=1, free=1), CHEAP, allow_paid=False)
+        for name in ("a", "b"):
+            await office.submit(name)
+        await office.submit("c", placement={"paid": True})
+        await office.submit("d", limits={"max_cost": 5})
+        await office.submit("e", placement={"strategy": "cheapest", "paid": False})
+        return await office.place()
+
+    full = "all slots of box are taken"
+    assert placed(story) == {"a": "box", "b": full, "c": "cheap", "d": "cheap", "e": full}
+
+
+def test_where_only_paid_machines_fit_the_reason_names_the_option() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, CHEAP, allow_paid=False)
+        await office.submit("a")
+        return await office.place()
+
+    assert "--paid" in placed(story)["a"]
+
+
+def test_a_job_that_was_moved_to_a_paid_machine_keeps_the_consent() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, CHEAP, DEAR, allow_paid=False)
+        await office.submit("ran", *interrupted(CHEAP, TAKEN))
+        await office.submit("moved", MigrateRequested(to="dear"))
+        return await office.place()
+
+    assert placed(story) == {"ran": "dear", "moved": "dear"}
 
 
 def test_jobs_that_ask_for_the_same_go_on_to_the_next_place_when_one_is_full() -> None:

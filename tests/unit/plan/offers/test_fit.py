@@ -28,7 +28,11 @@ A100 = Offer(
 
 
 def spec(**fields: Any) -> JobSpec:
-    return from_mapping({"script": "train.py", "checkpoint": {"paths": ["*.pt"]}, **fields})
+    """A job that may use paid machines."""
+    placement = {"paid": True, **fields.pop("placement", {})}
+    return from_mapping(
+        {"script": "train.py", "checkpoint": {"paths": ["*.pt"]}, "placement": placement, **fields}
+    )
 
 
 UNFIT = [
@@ -102,7 +106,12 @@ def test_a_job_that_has_a_checkpoint_and_every_trainer_may_be_interrupted() -> N
     assert (
         fit(spec(checkpoint={}), Candidate.from_offer(A100), JobConstraints(resumable=True)).rejection == ""
     )
-    assert fit(from_mapping({"trainer": "mlp"}), Candidate.from_offer(A100)).rejection == ""
+    assert (
+        fit(
+            from_mapping({"trainer": "mlp", "placement": {"paid": True}}), Candidate.from_offer(A100)
+        ).rejection
+        == ""
+    )
 
 
 def test_a_job_that_may_be_interrupted_takes_a_place_of_its_own_all_the_same() -> None:
