@@ -12,6 +12,8 @@ import os
 import sys
 import time
 
+from anygpu.bounds import MAX_INTEGER, is_count, is_fraction, is_step, to_metric_value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +25,8 @@ STOP_CHECK_S = 0.1
 PROGRESS_INTERVAL_S = 0.2
 WAIT_POLL_S = 0.05
 COPY_BYTES = 2**26
+STEP_RULE = f"a whole number from -{MAX_INTEGER} to {MAX_INTEGER}"
+COUNT_RULE = f"a whole number from 0 to {MAX_INTEGER}"
 # This file in a checkpoint marks a directory, so that it is restored as one even if it has a single file.
 DIRECTORY_MARK = ".anygpu-checkpoint"
 
@@ -42,12 +46,16 @@ def log(metrics: Mapping[str, Any] | None = None, step: int | None = None, **mor
         return
     numbers = more if metrics is None else _merge(metrics, more)
     for value in numbers.values():
-        if type(value) is not float and type(value) is not int:
+        if type(value) is not float and not is_step(value):
             numbers = _to_numbers(numbers)
             break
     line: dict[str, Any] = {"m": numbers, "t": time.time()}
     if step is not None:
-        line["s"] = _to_int(step)
+        number = _to_int(step)
+        if is_step(number):
+            line["s"] = number
+        else:
+            _warn_invalid("the step of anygpu.log", step, f"{STEP_RULE}; its points are numbered 1, 2, 3")
     _append(line)
 
 
@@ -64,13 +72,16 @@ def progress(
     `epoch` is the number of completed epochs. An argument that is left out keeps its last value. The call is
     cheap: progress is written with the next `log`, or by itself at most five times a second.
     """
-    counts = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
-    values: dict[str, Any] = {name: _to_int(value) for name, value in counts.items() if value is not None}
-    if message is not None:
-        values["message"] = str(message)
+    if not _directory:
+        return
+    for name, value in (("step", step), ("steps", steps), ("epoch", epoch), ("epochs", epochs)):
+        if value is not None:
+            _add_progress(name, _to_count(value), value, COUNT_RULE)
     if fraction is not None:
-        values["fraction"] = _to_number(fraction)
-    _pending_progress.update(values)
+        number = _to_number(fraction)
+        _add_progress("fraction", number if is_fraction(number) else None, fraction, "a number from 0 to 1")
+    if message is not None:
+        _pending_progress["message"] = str(message)
     if time.monotonic() - _progress_written_at >= PROGRESS_INTERVAL_S:
         _append({})
 
@@ -81,7 +92,10 @@ def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool
     The checkpoint is copied before this function returns, so the script may overwrite it afterwards. With
     `wait`, the function returns when the upload has finished or failed.
     """
-    snapshot = _announce("c", "checkpoints", path, {} if step is None else {"step": _to_int(step)})
+    number = None if step is None else _to_count(step)
+    if _directory and step is not None and number is None:
+        _warn_invalid("the step of anygpu.checkpoint", step, f"{COUNT_RULE}; the last logged step is used")
+    snapshot = _announce("c", "checkpoints", path, {} if number is None else {"step": number})
     while wait and snapshot is not None and os.path.isdir(snapshot):
         time.sleep(WAIT_POLL_S)
 
@@ -137,6 +151,8 @@ def _to_numbers(values: dict[str, Any]) -> dict[str, Any]:
         number = _to_number(value)
         if number is None:
             _warn(f"anygpu.log({name}=...) takes a number, not {type(value).__name__}; the value is ignored")
+        elif to_metric_value(number) is None:
+            _warn_invalid(f"the value of metric {name}", value, "a number that a float can represent")
         else:
             numbers[name] = number
     return numbers
@@ -144,7 +160,7 @@ def _to_numbers(values: dict[str, Any]) -> dict[str, Any]:
 
 def _to_number(value: Any) -> float | int | None:
     if isinstance(value, (int, float)):
-        return value + 0
+        return int(value) if isinstance(value, int) else float(value)
     try:
         return float(value.item())
     except (AttributeError, TypeError, ValueError, RuntimeError):
@@ -157,6 +173,18 @@ def _to_int(value: Any) -> int | None:
         return None if number is None else int(number)
     except (OverflowError, ValueError):
         return None
+
+
+def _to_count(value: Any) -> int | None:
+    number = _to_int(value)
+    return number if is_count(number) else None
+
+
+def _add_progress(name: str, number: float | None, given: Any, rule: str) -> None:
+    if number is None:
+        _warn_invalid(f"the {name} of anygpu.progress", given, rule)
+    else:
+        _pending_progress[name] = number
 
 
 def _append(line: dict[str, Any]) -> None:
@@ -270,6 +298,15 @@ def _warn(text: str) -> None:
     if kind not in _warned:
         _warned.add(kind)
         sys.stderr.write(f"{text}\n")
+
+
+def _warn_invalid(what: str, value: Any, rule: str) -> None:
+    """Warn once that a value is ignored because it is not what `rule` says."""
+    try:
+        shown = repr(value)[:60]
+    except ValueError:
+        shown = "an integer with thousands of digits"  # Python does not print it
+    _warn(f"{what} is ignored: {shown} is not {rule}")
 
 
 def _at_exit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from anygpu.agent import exit_codes
@@ -10,6 +11,7 @@ from anygpu.agent.link.client import RequestRefused, ServerClient, retry_until
 from anygpu.agent.link.orders import AttemptLease, ServerOrders, boot_clock
 from anygpu.agent.link.sender import ReportSender
 from anygpu.agent.link.spool import Spool
+from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_step, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,11 +68,11 @@ def end_message(
         "outcome": outcome,
         "exit_code": exit_code,
         "signal": signal,
-        "message": message,
+        "message": to_text(message, MAX_END_MESSAGE_LENGTH),
         "last_seq": spool.last_seq,
         "log_bytes": spool.log_bytes,
         "metric_points": spool.metric_points,
-        "step": spool.step,
+        "step": spool.step if is_step(spool.step) else None,
     }
 
 
@@ -79,11 +81,34 @@ def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt
 
     Then removes the files that are no longer needed, including those with the token and the secrets.
     """
+    refusal: RequestRefused | None = None
+    for body in (end, _essential(end)):
+        try:
+            _post_end(server, body, deadline)
+        except RequestRefused as error:
+            if error.is_rejection:
+                return exit_codes.REJECTED
+            if error.is_transient:
+                raise
+            refusal = error
+        else:
+            attempt_dir.remove("work.json", "spool", "snapshots", "dataset")
+            return exit_codes.DELIVERED
+    sys.stderr.write(f"anygpu-agent: the server refused the end of the attempt: {refusal}\n")
+    return exit_codes.UNDELIVERED
+
+
+def _essential(end: dict[str, Any]) -> dict[str, Any]:
+    """Return an end report without its optional fields, for a server that refuses one of them."""
+    return {name: end[name] for name in ("outcome", "exit_code", "signal", "last_seq")}
+
+
+def _post_end(server: ServerClient, end: dict[str, Any], deadline: float) -> None:
     try:
         retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)
     except RequestRefused as refusal:
-        if refusal.is_rejection:
-            return exit_codes.REJECTED
-        raise
-    attempt_dir.remove("work.json", "spool", "snapshots", "dataset")
-    return exit_codes.DELIVERED
+        if refusal.code != "gap":
+            raise
+        # The server has lost reports that it had acknowledged. The agent has them no longer either.
+        known = {**end, "last_seq": int(refusal.problem.get("expected", 1)) - 1}
+        retry_until(lambda: server.call("POST", "/agent/v1/end", known), deadline, server.address.wait)

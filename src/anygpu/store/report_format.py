@@ -6,21 +6,23 @@ never sends one. An invalid value inside a frame is dropped and counted; if the 
 agent would send it again forever.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from math import inf, nan
 from typing import Any
 
 from pydantic_core import from_json
 
+from anygpu.bounds import is_metric_name, is_step, valid_progress
 from anygpu.errors import InvalidReport, TooLarge
-from anygpu.store.reports import MAX_NAME_LENGTH, MAX_STEP, MetricPoint, ReportBatch
+from anygpu.store.reports import MetricPoint, ReportBatch
 
 MAX_BODY = 4 * 2**20  # agents send at most 1 MiB, unless a single frame is larger
 MAX_SEQ = 2**53
-MAX_JSON = 64 * 1024  # size of progress or telemetry, which are stored unchanged
+MAX_JSON = 64 * 1024  # size of telemetry, which is stored unchanged
 PHASES = ("preparing", "training", "finishing")
-PROGRESS = ("fraction", "step", "steps", "epoch", "epochs", "message")
 
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _NAMED_NUMBERS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
@@ -73,7 +75,7 @@ def _read_frames(body: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 def _parse_header(line: bytes, at: int) -> dict[str, Any]:
     try:
-        head = from_json(line)
+        head = _decode(line)
     except ValueError as error:
         raise InvalidReport(
             f"The frame at byte {at} is not valid JSON: {error}. Send a JSON object."
@@ -81,6 +83,16 @@ def _parse_header(line: bytes, at: int) -> dict[str, Any]:
     if not isinstance(head, dict):
         raise InvalidReport(f"The frame at byte {at} is not a JSON object. Send a JSON object.")
     return head
+
+
+def _decode(line: bytes) -> Any:
+    """Decode a line of JSON. Unpaired surrogates become U+FFFD: older agents send them if the script prints them."""
+    try:
+        return from_json(line)
+    except ValueError:
+        if not _SURROGATE.search(line):
+            raise
+        return from_json(_SURROGATE.sub(rb"\\ufffd", line))
 
 
 class _BatchBuilder:
@@ -143,9 +155,7 @@ def _parse_point(given: Any) -> MetricPoint | None:
     if type(given) is not list or len(given) != 4:
         return None
     name, step, at, value = given
-    if type(name) is not str or not 0 < len(name) <= MAX_NAME_LENGTH or "\0" in name:
-        return None
-    if type(step) is not int or not -MAX_STEP < step < MAX_STEP:
+    if not is_metric_name(name) or not is_step(step):
         return None
     at, value = _parse_number(at), _parse_number(value)
     return MetricPoint(name, step, at, value) if at is not None and value is not None else None
@@ -158,19 +168,3 @@ def _parse_number(given: Any) -> float | None:
         # Beyond the range of doubles: infinity, where float() would raise.
         return float(given) if -(2**1023) < given < 2**1023 else (inf if given > 0 else -inf)
     return _NAMED_NUMBERS.get(given) if type(given) is str else None
-
-
-def valid_progress(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the valid values of a progress report. A fraction beyond 0 to 1 is moved to the nearer end."""
-    values = {key: _progress_value(key, given[key]) for key in PROGRESS if key in given}
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _progress_value(key: str, value: Any) -> Any:
-    if key == "message":
-        return value if type(value) is str and len(value) <= MAX_JSON else None
-    if type(value) not in (int, float) or not -inf < value < inf:
-        return None
-    if key == "fraction":
-        return min(1.0, max(0.0, value))
-    return value if 0 <= value < MAX_STEP else None

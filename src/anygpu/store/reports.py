@@ -11,7 +11,7 @@ class MetricPoint(NamedTuple):
     """One value of one metric."""
 
     name: str
-    step: int  # absolute value below MAX_STEP
+    step: int  # within the range of anygpu.bounds
     at: float  # unix seconds by the agent's clock; never used for decisions
     value: float
 
@@ -41,12 +41,9 @@ class ReportState:
     progress: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     last_seen_ms: int = 0
-    dropped_points: int = 0  # invalid, or beyond the limits below
+    dropped_points: int = 0  # invalid, or beyond the limits of anygpu.bounds
 
 
-MAX_STEP = 2**62
-MAX_NAMES = 1_000  # metrics per attempt
-MAX_NAME_LENGTH = 200
 LOG_QUOTA_BYTES = 256 * 2**20  # per job
 
 

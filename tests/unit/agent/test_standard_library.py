@@ -42,6 +42,6 @@ def imported(tree: ast.AST) -> set[str]:
 
 def allowed(name: str) -> bool:
     """The client (anygpu.sdk) is offered where it is installed, and not needed where it is not."""
-    if name in ("anygpu", "anygpu.sdk") or name.startswith(("anygpu.agent", "anygpu.job")):
+    if name in ("anygpu", "anygpu.bounds", "anygpu.sdk") or name.startswith(("anygpu.agent", "anygpu.job")):
         return True
     return name.split(".")[0] in sys.stdlib_module_names | {"_sha2", "_sha256"}

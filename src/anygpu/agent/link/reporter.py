@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anygpu.agent.link.spool import Point, Spool
 
-POINTS_PER_FRAME = 500
+POINTS_PER_FRAME = 400  # less than 1 MiB even if every name has the maximum length
 # A user watches the first minute of a job line by line, so reports start at a short interval. It grows to one second,
 # which costs the training less. Metrics may always wait a little longer than output.
 METRICS_DELAY_FACTOR = 2.5

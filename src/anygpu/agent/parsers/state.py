@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anygpu.bounds import is_metric_name, valid_progress
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -118,7 +120,7 @@ class RunPosition:
             "epochs": self.epoch_count,
             "message": self.message,
         }
-        return {key: _clamp_count(value) for key, value in found.items() if value is not None}
+        return valid_progress({key: _clamp_count(value) for key, value in found.items() if value is not None})
 
     def _batch_step(self, ordinal: int, done: int, of: int | None) -> int:
         step = min((max(0, ordinal - 1)) * (of or 0) + done, MAX_COUNT)
@@ -245,10 +247,11 @@ class RunState:
         self, name: str, step: int | None, value: float, changed_only: bool
     ) -> tuple[str, int] | None:
         last = self._last_points.get(name)
-        if not name or (last is None and len(self._last_points) >= MAX_NAMES):
+        if last is None and (len(self._last_points) >= MAX_NAMES or not is_metric_name(name)):
             return None
         if step is None:
             step = self._counts[name] = self._counts.get(name, 0) + 1
+        step = min(step, MAX_COUNT)
         if last and _is_same_value(last[1], value) and (changed_only or last[0] == step):
             return None
         self._last_points[name] = (step, value)

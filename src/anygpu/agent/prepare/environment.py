@@ -28,7 +28,7 @@ ALLOWED_VARIABLES = frozenset(
         "DYLD_LIBRARY_PATH",
     )
 )
-LIBRARY_FILES = ("__init__.py", "job.py", "suggest.py")
+LIBRARY_FILES = ("__init__.py", "bounds.py", "job.py", "suggest.py")
 ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 

@@ -8,6 +8,8 @@ import os
 import time
 from collections import deque
 
+from anygpu import bounds
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +21,6 @@ POLL_S = 0.1  # at the start; grows to SLOWEST_POLL_S within a minute
 SLOWEST_POLL_S = 0.5
 SLOWS_DOWN_OVER_S = 60.0
 READ_BYTES = 2**20
-MAX_STEP = 2**63
-MAX_NAME_LENGTH, MAX_MESSAGE_LENGTH = 256, 1000
 KINDS = {"m", "p", "c", "b"}
 PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": float, "message": str}
 
@@ -28,7 +28,9 @@ PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": 
 class ScriptReports:
     """Reads points.jsonl, the file to which `import anygpu` in the script writes its reports.
 
-    Invalid lines are counted and skipped. An incomplete last line is kept until the rest of it is written.
+    Invalid lines are counted and skipped. Values outside the range of `anygpu.bounds` are dropped, and
+    `on_warning` is called once for each kind of value. An incomplete last line is kept until the rest of it
+    is written.
     """
 
     def __init__(self, path: str, steps: StepHistory) -> None:
@@ -39,11 +41,13 @@ class ScriptReports:
         self._last_steps: dict[str, int] = {}
         self._last_progress: dict[str, Any] = {}  # a value that a call leaves out keeps its last value
         self._started_at = 0.0
+        self._warned: set[str] = set()
         self.malformed_lines = 0
         self.on_points: Callable[[list[Point]], None] = lambda points: None
         self.on_progress: Callable[[dict[str, Any]], None] = lambda progress: None
         self.on_checkpoint: Callable[[dict[str, Any]], None] = lambda announced: None
         self.on_artifact: Callable[[dict[str, Any]], None] = lambda announced: None
+        self.on_warning: Callable[[str], None] = lambda text: None
 
     def poll(self, now: float) -> float:
         """Read new lines, and return the time of the next poll (monotonic clock).
@@ -101,9 +105,18 @@ class ScriptReports:
             self.on_artifact(line["b"])
 
     def _handle_progress(self, values: dict[str, Any]) -> None:
-        progress = {name: convert(values[name]) for name, convert in PROGRESS.items() if name in values}
-        if "message" in progress:
-            progress["message"] = progress["message"][:MAX_MESSAGE_LENGTH]
+        given = {
+            name: convert(values[name]) for name, convert in PROGRESS.items() if values.get(name) is not None
+        }
+        if not bounds.is_fraction(given.get("fraction", 0)):
+            self._warn(
+                "fraction", f"the value {_shorten(given.pop('fraction'))} of anygpu.progress(fraction=...)"
+            )
+        progress = bounds.valid_progress(given)
+        for name in given.keys() - progress.keys():
+            self._warn(
+                f"progress {name}", f"the value {_shorten(given[name])} of anygpu.progress({name}=...)"
+            )
         self._steps.record(progress.get("step"))
         self._last_progress.update(progress)
         self.on_progress(dict(self._last_progress))
@@ -113,23 +126,56 @@ class ScriptReports:
         if not math.isfinite(at):
             raise ValueError("the time is not a finite number")
         points: list[Point] = []
+        given_step = self._parse_step(line.get("s"))
         for name, value in line["m"].items():
-            name, number = name[:MAX_NAME_LENGTH], float(value)
-            step = self._step_for(name, line.get("s"))
-            points.append((name, step, at, number))
-            self._steps.record(step, at)
+            number = bounds.to_metric_value(value)
+            if number is None:
+                self._warn("value", f"the value of metric {_shorten(name)}")
+            elif self._is_valid_name(name):
+                step = self._step_for(name, given_step)
+                points.append((name, step, at, number))
+                self._steps.record(step, at)
         return points
 
-    def _step_for(self, name: str, given: Any) -> int:
+    def _parse_step(self, given: Any) -> int | None:
+        step = None if given is None else int(given)
+        if step is None or bounds.is_step(step):
+            return step
+        self._warn(
+            "step", f"the step {_shorten(step)} of anygpu.log(step=...)", "; the points are numbered 1, 2, 3"
+        )
+        return None
+
+    def _is_valid_name(self, name: str) -> bool:
+        if name in self._last_steps:
+            return True
+        if not bounds.is_metric_name(name):
+            self._warn(
+                "name", f"the metric name {_shorten(name)}", f" (at most {bounds.MAX_NAME_LENGTH} characters)"
+            )
+            return False
+        if len(self._last_steps) >= bounds.MAX_METRIC_NAMES:
+            self._warn("names", f"metric {_shorten(name)}", f" (at most {bounds.MAX_METRIC_NAMES} metrics)")
+            return False
+        return True
+
+    def _step_for(self, name: str, given: int | None) -> int:
         """Return the step of a metric point: `given`, or else one more than the last step of metric `name`.
 
         Without any earlier point, the count starts at the step that the job resumed from.
         """
-        step = int(given) if given is not None else self._last_steps.get(name, self._steps.first) + 1
-        if not -MAX_STEP <= step < MAX_STEP:
-            raise ValueError("the step is out of range")
-        self._last_steps[name] = step
+        step = self._last_steps.get(name, self._steps.first) + 1 if given is None else given
+        self._last_steps[name] = step = min(step, bounds.MAX_INTEGER)
         return step
+
+    def _warn(self, kind: str, what: str, more: str = "") -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            self.on_warning(f"{what} is out of range and is ignored{more}; this is reported once")
+
+
+def _shorten(value: object) -> str:
+    return ascii(value)[:60]
 
 
 HISTORY_LIMIT = 4096

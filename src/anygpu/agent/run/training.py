@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from anygpu import bounds
 from anygpu.agent.host import processes
 from anygpu.agent.run import stopping
 from anygpu.agent.run.loop import LoopTask
@@ -74,6 +75,7 @@ class TrainingMonitor:
         self._script.on_progress = self._update_progress
         self._script.on_checkpoint = self._upload_checkpoint
         self._script.on_artifact = self._upload_artifact
+        self._script.on_warning = lambda text: reporter.write_line(mask.mask_text(text))
         self._lazy_uploader: BackgroundUploader | None = None
         self._lazy_watcher: CheckpointWatcher | None = None
         self._telemetry: TelemetrySampler | None = None
@@ -228,8 +230,8 @@ class TrainingMonitor:
         from anygpu.agent.checkpoints.upload import PendingUpload
 
         self._watcher().disabled = True
-        step = announced.get("step")
-        if step is None:
+        step: Any = announced.get("step")
+        if not bounds.is_count(step):
             step = self._steps.step_at(float(announced.get("t") or 0))
         folder = os.path.dirname(self._path_in_cwd(announced["path"]))
         self._reporter.flush()
@@ -237,7 +239,7 @@ class TrainingMonitor:
             PendingUpload(
                 "announced checkpoint",
                 self._snapshot_path(announced, "checkpoints"),
-                step=int(step),
+                step=step,
                 prefix=f"{folder}/" if folder else "",
                 after_seq=self._reporter.last_seq,
             )

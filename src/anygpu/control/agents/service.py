@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_step, to_text
 from anygpu.control.agents.assignment import build_assignment
 from anygpu.control.agents.tickets import AttemptKey, Tickets
 from anygpu.control.clock import Clock, WakeSignal
@@ -41,8 +42,8 @@ class ReportedEnd:
         self.outcome = _text(body, "outcome")
         self.exit_code = _integer(body, "exit_code")
         self.signal = _integer(body, "signal")
-        self.step = _integer(body, "step")
-        self.message = _text(body, "message")[:4000]
+        self.step = _step(body)
+        self.message = to_text(_text(body, "message"), MAX_END_MESSAGE_LENGTH)
         self.last_seq = _integer(body, "last_seq") or 0
 
     def to_event(self, attempt: int, row: ReportState) -> AttemptEnded:
@@ -79,10 +80,21 @@ def _text(body: Mapping[str, Any], name: str) -> str:
 
 def _integer(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-    if value is not None and not whole:
+    if value is not None and not is_step(value):
         raise InvalidReport(f"the field {name!r} of the end report must be a whole number below 2^53")
     return value
+
+
+def _step(body: Mapping[str, Any]) -> int | None:
+    """Return the last step of the attempt; None if it is out of range.
+
+    An agent of an older version reports any step that the script logs. If such an end report were refused, a
+    successful attempt would be repeated.
+    """
+    value = body.get("step")
+    if value is not None and type(value) is not int:
+        raise InvalidReport("the field 'step' of the end report must be a whole number")
+    return value if is_step(value) else None
 
 
 ORDERS_AGE_S = 1.0

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from anygpu.bounds import PROGRESS, valid_progress
 from anygpu.control.money import cost_at, running_cost
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
-from anygpu.store.report_format import PROGRESS, valid_progress
 from anygpu.store.reports import ReportState, SeriesSummary
 
 JsonObject = dict[str, Any]

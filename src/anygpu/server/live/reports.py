@@ -5,9 +5,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from anygpu.bounds import valid_progress
 from anygpu.server.encoding import dumps
 from anygpu.server.live.hub import Hub
-from anygpu.store.report_format import valid_progress
 from anygpu.store.reports import Reports, ReportState
 
 LOG_BYTES_PER_READ = 65536

@@ -14,7 +14,8 @@ from operator import itemgetter
 
 from sqlalchemy import Connection
 
-from anygpu.store.reports import MAX_NAME_LENGTH, MAX_NAMES, MetricPoint
+from anygpu.bounds import MAX_METRIC_NAMES, MAX_NAME_LENGTH
+from anygpu.store.reports import MetricPoint
 from anygpu.store.sql.attempts import AttemptRecord
 from anygpu.store.sql.metric_encoding import PointColumns, decode_points, encode_points, sketch
 from anygpu.store.sql.statements import Row, execute, execute_many, fetch_all, fetch_one, placeholders
@@ -109,7 +110,7 @@ def _find_or_add_series(
     """Return the series with these names.
 
     A new series gets the next free number. Names that are too long, and new names beyond the limit of
-    `MAX_NAMES`, are left out.
+    `MAX_METRIC_NAMES`, are left out.
     """
     fitting = [name for name in names if len(name) <= MAX_NAME_LENGTH]
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name IN ({placeholders(fitting)})"
@@ -117,7 +118,7 @@ def _find_or_add_series(
         row[1]: MetricSeries(*row) for row in fetch_all(connection, sql, (attempt.id, *fitting))
     }
     for name in fitting:
-        if name not in series_by_name and attempt.metric_names < MAX_NAMES:
+        if name not in series_by_name and attempt.metric_names < MAX_METRIC_NAMES:
             series_by_name[name] = MetricSeries(attempt.metric_names, name)
             attempt.metric_names += 1
     return series_by_name

@@ -6,12 +6,11 @@ from itertools import islice
 from math import nan
 from typing import Any
 
+from anygpu.bounds import MAX_METRIC_NAMES, MAX_NAME_LENGTH
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
 from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
-    MAX_NAME_LENGTH,
-    MAX_NAMES,
     LogPart,
     MetricPoint,
     ReportBatch,
@@ -156,7 +155,7 @@ def _drop(logs: Iterable[_Log], excess: int) -> None:
 def _append_points(row: _Attempt, points: Sequence[MetricPoint]) -> None:
     for point in points:
         fits = len(point.name) <= MAX_NAME_LENGTH
-        if fits and (point.name in row.names or len(row.names) < MAX_NAMES):
+        if fits and (point.name in row.names or len(row.names) < MAX_METRIC_NAMES):
             row.names.add(point.name)
             row.points.append(point)
         else:
