@@ -34,7 +34,7 @@ async def test_a_host_is_added_used_and_removed(anygpu: Shell, box: SshTestHost,
     added = await said(anygpu, "host", "add", where, "--name", "lab", "-i", key, "--yes", "--price", "0.25")
     assert "The host key of 127.0.0.1 is ssh-ed25519 SHA256:" in added
     assert "lab: no GPU, " in added
-    assert "no GPU: nvidia-smi is not installed. If it has an NVIDIA card" in added
+    assert "no GPU: nvidia-smi is not installed. If the host has an NVIDIA GPU" in added
     assert "Added host lab. Run a job there with `anygpu run --on lab train.py`." in added
     assert f"lab   {where}  open   $0.2500/h" in await said(anygpu, "host", "ls")
     anygpu.write("train.py", *SCRIPT)

@@ -60,7 +60,7 @@ def test_a_long_job_is_preempted_for_another_project_and_resumes(shared: Server,
     assert ended["status"] == "completed"
     (stop,) = events(shared, long, "StopRequested")
     assert (stop["reason"], stop["makes_room_for"]) == ("preempt", short)
-    assert stop["message"].startswith("makes room for job short of project speech; goes on")
+    assert stop["message"].startswith("preempted by job short of project speech; resumes")
     (recovery,) = events(shared, long, "RecoveryStarted")
     assert recovery["counts"] is False
     assert recovery["resume"]["step"] > 0

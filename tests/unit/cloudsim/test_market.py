@@ -60,7 +60,7 @@ def test_an_invalid_trace_file_is_rejected_with_the_expected_format(tmp_path: Pa
     with pytest.raises(ValueError, match="gap_seconds"):
         read_trace(path)
     path.write_text('{"metadata": {"gap_seconds": 600}, "data": []}')
-    with pytest.raises(ValueError, match="no ticks"):
+    with pytest.raises(ValueError, match="`data` must not be empty"):
         read_trace(path)
 
 

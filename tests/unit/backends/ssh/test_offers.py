@@ -93,7 +93,7 @@ def test_missing_requirements_tell_what_to_do() -> None:
         "venv": False,
     }
     driver, room, environments = missing_requirements(bare)
-    assert "install the driver" in driver
+    assert "install its driver" in driver
     assert "only 1.5 GiB free" in room
     assert "install uv" in environments
 
