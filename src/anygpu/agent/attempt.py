@@ -15,6 +15,7 @@ from anygpu.agent.link.reporter import Reporter
 from anygpu.agent.link.sender import ReportSender
 from anygpu.agent.link.spool import Spool
 from anygpu.agent.prepare.download import InputDownloader
+from anygpu.agent.prepare.installers import installer_variables, url_credentials
 from anygpu.agent.prepare.steps import Preparation
 from anygpu.agent.run.loop import Interrupted, ProcessLoop, WakePipe
 from anygpu.agent.run.metrics import StepHistory
@@ -68,7 +69,8 @@ class AttemptRunner:
             self._spool, assignment.report_every_s, job.log_frame_bytes, self._sender.wake
         )
         self._loop = ProcessLoop(self._reporter, self._orders, self._lease, self._wake, job.grace_s)
-        self._mask = SecretMask(job.secrets.values())
+        urls = (*installer_variables(os.environ).values(), *job.requirements)
+        self._mask = SecretMask([*job.secrets.values(), *url_credentials(urls)])
 
     def run(self) -> int:
         self._start_threads()

@@ -10,6 +10,7 @@ from anygpu.agent.attempt_dir import STATE_DIR, job_directories
 from anygpu.agent.prepare import environment, inputs
 from anygpu.agent.prepare.commands import CommandRunner
 from anygpu.agent.prepare.environment import find_program
+from anygpu.agent.prepare.installers import installer_variables
 from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
@@ -178,7 +179,7 @@ class Preparation:
         for number, line in enumerate(self._job.setup, 1):
             shown = self._mask.mask_text(line)
             self._reporter.write_line(f"setup {number}/{len(self._job.setup)}: {shown}")
-            result = self._commands.run(shell_command(line), cwd, env)
+            result = self._commands.run(shell_command(line), cwd, _with_installer_variables(env))
             if result.exit_code != 0:
                 output = f"; its output ends with:\n{result.tail}" if result.tail else ""
                 raise CannotStart(
@@ -193,7 +194,9 @@ class Preparation:
 
         runtime = containers.find_runtime(image)
         if not containers.has_image(runtime, image):
-            result = self._commands.run(containers.pull_command(runtime, image), cwd, env)
+            result = self._commands.run(
+                containers.pull_command(runtime, image), cwd, _with_installer_variables(env)
+            )
             if result.exit_code != 0:
                 raise CannotStart(
                     f"image: {image} could not be pulled (exit code {result.exit_code}). Check its name, and that the "
@@ -226,6 +229,11 @@ class Preparation:
         if not job.argv:
             raise CannotStart("the job has no command: it needs one of argv, shell or code")
         return [python if job.argv[0] in ("python", "python3") else job.argv[0], *job.argv[1:]]
+
+
+def _with_installer_variables(env: dict[str, str]) -> dict[str, str]:
+    """Return the job's variables, and those that configure installers unless the job sets them itself."""
+    return {**installer_variables(os.environ), **env}
 
 
 def shell_command(line: str) -> list[str]:

@@ -14,6 +14,7 @@ import time
 
 from anygpu.agent.files import new_sha256
 from anygpu.agent.prepare.environment import find_program
+from anygpu.agent.prepare.installers import installer_variables
 from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ def _lock(lock: IO[str], check_interrupted: Callable[[], None]) -> None:
 def _create(
     python: str, directory: str, venv_python: str, requirements: list[str], cwd: str, run: Run
 ) -> None:
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("ANYGPU_", "PYTHON"))}
+    env = _installer_environment()
     uv = find_program("uv")
     if uv:
         _run_or_fail(
@@ -97,6 +98,12 @@ def _create(
     pip = _create_with_pip(python, directory, venv_python, run, env)
     if packages:
         _run_or_fail(run, [*pip, "install", "--disable-pip-version-check", *packages], env)
+
+
+def _installer_environment() -> dict[str, str]:
+    kept = installer_variables(os.environ)
+    others = ("ANYGPU_", "PYTHON", "PIP_", "UV_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(others)} | kept
 
 
 def _create_with_pip(

@@ -21,6 +21,7 @@ import anygpu.agent
 from anygpu.agent import attempt_dir
 from anygpu.agent.host import processes, slots
 from anygpu.agent.host.gpus import query_gpus
+from anygpu.agent.prepare.installers import installer_variables
 from anygpu.backends.contract import LaunchRequest, MachineState, Observation
 from anygpu.backends.local.agents import ExitWatcher, PrewarmedAgent, PrewarmedPool, placeholder_env
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
@@ -289,7 +290,8 @@ class LocalBackend:
 
 def _agent_environment() -> dict[str, str]:
     """Return the environment for agents, without the server's secrets, because jobs can read it."""
-    return {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}
+    passed = {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}
+    return passed | installer_variables(os.environ)
 
 
 def _memory_gib() -> float:
