@@ -65,6 +65,7 @@ class JobSummary(ApiModel):
     checkpoint: LatestCheckpoint | None
     artifacts: int = Field(examples=[0])
     work_lost_s: float = Field(examples=[0.0])
+    work_lost_microusd: int = Field(examples=[0], description="What the lost work cost.")
     cost_microusd: int = Field(examples=[0])
     retries_used: int = Field(examples=[0])
     resumed_from: str | None = Field(examples=[None])
@@ -116,6 +117,13 @@ class JobPrediction(ApiModel):
     confidence: str = Field(examples=["medium"])
 
 
+class RemainingWork(ApiModel):
+    """The predicted rest of a job that has not ended."""
+
+    seconds: float = Field(examples=[1240.0])
+    cost_microusd: int = Field(examples=[210_000])
+
+
 class BetterOfferLocation(ApiModel):
     """The offer that a running job should migrate to."""
 
@@ -150,6 +158,12 @@ class JobDetails(JobSummary):
     telemetry: dict[str, Any] = Field(examples=[{}])
     predicted: JobPrediction | None = Field(examples=[None], description="Predicted before the job ran.")
     prediction: JobPrediction | None = Field(description="Newest prediction.")
+    estimated_remaining: RemainingWork | None = Field(
+        description="From the newest prediction; null without one, and after the end."
+    )
+    recent_logs: list[str] = Field(
+        examples=[["epoch 1 loss 0.3"]], description="Last lines of the newest attempt's output."
+    )
     better: BetterOffer | None
     spec: dict[str, Any] = Field(
         examples=[{"script": "train.py", "args": ["--epochs", "3"], "name": "digits"}]
@@ -169,6 +183,9 @@ class CompatProgress(ApiModel):
     total_epochs: Any = Field(examples=[10])
     progress_percent: int = Field(examples=[50])
     message: str = Field(examples=["Training epoch 5/10"])
+    progress: float = Field(examples=[0.5], description="The completed fraction.")
+    metrics: dict[str, float | str] = Field(examples=[{"loss": 0.234}])
+    status: str = Field(examples=["training"], description="The phase of the task, or how it ended.")
 
 
 class CompatTask(ApiModel):
@@ -178,4 +195,7 @@ class CompatTask(ApiModel):
     status: str = Field(examples=["running"])
     created_at: str = Field(examples=[TIME])
     progress: CompatProgress
-    error: str | None = Field(examples=[None])
+    error: str | None = Field(
+        examples=[None], description="Why the task failed, and the last lines of its output."
+    )
+    logs: list[str] = Field(examples=[["epoch 5 loss 0.234"]], description="Last lines of the output.")

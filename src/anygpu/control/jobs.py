@@ -3,50 +3,29 @@
 Each operation writes an event; the supervisor then acts on the event.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from anygpu.control.clock import Clock, Randomness, WakeSignal
 from anygpu.control.ids import new_job_id
-from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
+from anygpu.errors import Conflict, InvalidSpec, NotFound
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.types import CancelRequested, Event, HoldEnded, JobSubmitted, MigrateRequested
 from anygpu.events.view import JobView
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
 from anygpu.spec.trainer_check import trainer_problems
+from anygpu.spec.unsupported import unsupported_fields
 from anygpu.store.journal import Decide, Journal, TransactionResult
 from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
 
 
 def require_supported(spec: JobSpec) -> None:
-    problems = [*_find_unsupported(spec), *trainer_problems(spec)]
+    """Raise InvalidSpec if the spec asks for something that no part of the product does."""
+    problems = [*unsupported_fields(spec), *trainer_problems(spec)]
     if problems:
         raise InvalidSpec(problems)
-
-
-def _find_unsupported(spec: JobSpec) -> Iterator[Problem]:
-    if spec.dataset is not None and spec.dataset.kind == "name":
-        yield Problem(
-            "dataset",
-            spec.dataset.name,
-            "this server does not store datasets by name",
-            "give a path or a URL",
-        )
-    if spec.notify:
-        to = ", ".join(notify.to for notify in spec.notify)
-        yield Problem(
-            "notify",
-            to,
-            "this server cannot send notifications",
-            "remove it, and follow the job with `anygpu events -f`",
-        )
-    for tracker in ("mlflow", "wandb", "tensorboard"):
-        wanted = getattr(spec.track, tracker)
-        if wanted and spec.trainer is None:
-            said = "is supported for trainers only, and this job has no trainer"
-            yield Problem(f"track.{tracker}", wanted, said, "log to the tracker from the script")
 
 
 class Jobs:
@@ -164,10 +143,11 @@ def require_migratable(view: JobView, to: str) -> None:
     better = found is not None and found.offer.backend == to
     if live is not None and live.offer.backend == to and not better:
         raise Conflict(f"job {name} already runs on backend {to}, which has no better offer for it")
-    if to in placement.forbidden or (placement.allowed and to not in placement.allowed):
+    allowed = placement.allowed_backends
+    if to in placement.forbidden or (allowed and to not in allowed):
         raise Conflict(
             f"job {name} may not run at {to}",
-            hint="Its spec excludes it: see placement.allowed and placement.forbidden.",
+            hint="Its spec excludes it: see placement.allowed, placement.profile and placement.forbidden.",
         )
 
 

@@ -59,6 +59,9 @@ class Offer:
     refused: str = ""  # why the backend's configuration forbids the offer, such as a price limit
     driver: str = ""  # the version of the GPU driver, if known
     own: bool = False  # the organisation's own machine; its price, if any, is only for comparison
+    shared: bool = False  # whether other jobs or other customers may use the machine at the same time
+    # Modules of built-in trainers that are not installed there. Empty where the agent installs them.
+    missing_modules: tuple[str, ...] = ()
 
     @property
     def is_paid(self) -> bool:

@@ -31,6 +31,10 @@ class Status:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     work_lost_s: float = 0.0
+    work_lost: float = 0.0  # in dollars
+    estimated_remaining: float | None = None  # predicted cost of the rest in dollars
+    estimated_remaining_s: float | None = None
+    logs: tuple[str, ...] = ()  # last lines of the output
     failure: Mapping[str, Any] | None = None
 
     @property
@@ -40,6 +44,7 @@ class Status:
     def with_job(self, job: Mapping[str, Any]) -> "Status":
         """Return a copy of this status, updated with the server's details of the job."""
         backend = job.get("backend") or self.backend
+        rest = job.get("estimated_remaining")
         moved = self.backend is not None and backend != self.backend
         fresh = replace(
             self,
@@ -54,6 +59,10 @@ class Status:
             cost=(job.get("cost_microusd") or 0) / MICROUSD,
             metrics={**self.metrics, **(job.get("metrics") or {})},
             work_lost_s=job.get("work_lost_s") or 0.0,
+            work_lost=(job.get("work_lost_microusd") or 0) / MICROUSD,
+            estimated_remaining=None if rest is None else rest["cost_microusd"] / MICROUSD,
+            estimated_remaining_s=None if rest is None else rest["seconds"],
+            logs=tuple(job.get("recent_logs") or ()),
             failure=job.get("failure"),
         )
         return fresh.with_progress(job.get("progress") or {}, job.get("telemetry") or {})

@@ -38,7 +38,11 @@ _REQUIREMENTS: Mapping[str, FieldPath] = {
 _UNIT_SUFFIXES = {"gpu_memory_gb": "GB", "duration_hours_estimated": "h", "checkpoint_frequency_minutes": "m"}
 _PREFERENCE_KEYS = ("optimize_for", "allowed_backends")
 _STRATEGY_NAMES = {"cost": "cheapest", "speed": "fastest", "time": "fastest", "balanced": "balanced"}
-_ORCHESTRATE_KEYS = ("tenant_id", "training_params", "model_params", "custom_name", "wandb_tags")
+_DATASET_KEYS = ("dataset", "dataset_path")
+_ORCHESTRATE_KEYS = (
+    *("tenant_id", "training_params", "model_params", "custom_name", "wandb_tags"),
+    *_DATASET_KEYS,
+)
 
 
 @dataclass(slots=True)
@@ -79,8 +83,9 @@ def translate_training_body(body: Any) -> Translation:
     plain = _normalize_body(body)
     config = _section(plain, "config")
     translation = Translation(
-        {key: value for key, value in plain.items() if key not in ("model_name", "config")}
+        {key: value for key, value in plain.items() if key not in ("model_name", "config", "dataset_path")}
     )
+    translation.put(("dataset",), plain.get("dataset_path"), "dataset_path")
     translation.put(("trainer",), plain.get("model_name"), "model_name")
     translation.put(
         ("config",), {key: value for key, value in config.items() if key not in _TRAINING_CONFIG}, "config"
@@ -98,15 +103,18 @@ def translate_orchestrate_body(body: Any) -> Translation:
     """Translate the body of `POST /orchestrate`. The field `tenant_id` is handled by `organisation_of`."""
     plain = _normalize_body(body)
     _require_known_keys(plain, _ORCHESTRATE_KEYS)
-    model, training = dict(_section(plain, "model_params")), _section(plain, "training_params")
+    model, training = dict(_section(plain, "model_params")), dict(_section(plain, "training_params"))
     architecture = model.pop("architecture", None)
     if architecture is None:
         raise invalid_document(SOURCE, "is required", place="model_params.architecture")
     translation = Translation()
+    for key in _DATASET_KEYS:
+        translation.put(("dataset",), training.pop(key, None), f"training_params.{key}")
+        translation.put(("dataset",), plain.get(key), key)
     translation.put(("trainer",), architecture, "model_params.architecture")
     translation.put(("config",), {**training, **model}, "training_params")
     translation.put(("name",), _slug(plain.get("custom_name")), "custom_name")
-    translation.put(("track", "tags"), plain.get("wandb_tags"), "wandb_tags")
+    translation.put(("tags",), plain.get("wandb_tags"), "wandb_tags")
     return translation
 
 

@@ -167,6 +167,11 @@ class Placement(SpecModel):
             raise FieldErrors(*findings)
         return self
 
+    @property
+    def allowed_backends(self) -> tuple[str, ...]:
+        """The only backends that the job may use: its profile, else `allowed`. Empty: every backend."""
+        return (self.profile,) if self.profile is not None else self.allowed
+
     def _not_allowed(self) -> set[str]:
         return set(self.fallbacks) - set(self.allowed) - set(self.forbidden) if self.allowed else set()
 

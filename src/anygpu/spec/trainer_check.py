@@ -21,16 +21,39 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
     from anygpu.trainers.errors import BadConfig
 
     if not registry.is_built_in(spec.trainer):
-        if not _may_install_trainers(spec) and spec.trainer not in _trainer_names():
+        if not brings_environment(spec) and spec.trainer not in _trainer_names():
             near = did_you_mean(spec.trainer, _trainer_names()) or "`anygpu trainer ls` lists the trainers"
             yield Problem("trainer", spec.trainer, f"there is no trainer {spec.trainer!r}", near)
         return
+    if spec.dataset is None:
+        wanted = registry.dataset_format(spec.trainer)
+        yield Problem("dataset", None, f"trainer {spec.trainer!r} needs a dataset", f"give {wanted}")
     try:
         registry.find(spec.trainer).parse_settings(spec.config)
     except BadConfig as error:
         yield from (_problem(line, spec) for line in str(error).splitlines())
     except ImportError:
         return  # the settings can only be checked where the trainer's packages are installed
+
+
+def framework_modules(spec: JobSpec) -> dict[str, str]:
+    """Return the modules that the job's trainer and trackers import, each with the extra that installs it.
+
+    Empty for a job that brings its own environment, and for trainers that are not built in.
+    """
+    if spec.trainer is None or brings_environment(spec):
+        return {}
+    from anygpu.trainers import registry
+
+    trackers = {
+        module: name for name, module in registry.TRACKER_MODULES.items() if getattr(spec.track, name)
+    }
+    return {**registry.modules_for(spec.trainer, spec.config), **trackers}
+
+
+def brings_environment(spec: JobSpec) -> bool:
+    """Return whether the job installs packages itself, or runs in an environment of its own."""
+    return bool(spec.requirements or spec.image or spec.setup or spec.python)
 
 
 @functools.cache
@@ -42,11 +65,6 @@ def _trainer_names() -> tuple[str, ...]:
     from anygpu.trainers import registry
 
     return (*registry.names(), *registry.ALIASES)
-
-
-def _may_install_trainers(spec: JobSpec) -> bool:
-    """Return whether the job installs packages or brings its own environment, which may have other trainers."""
-    return bool(spec.requirements or spec.image or spec.setup or spec.python)
 
 
 def _problem(line: str, spec: JobSpec) -> Problem:

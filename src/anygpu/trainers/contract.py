@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from anygpu.trainers import model_card
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
 from anygpu.trainers.context import At, CheckpointExtender, Context, EndAware
-from anygpu.trainers.errors import MissingExtra, Stopped
+from anygpu.trainers.errors import BadConfig, MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
 from anygpu.trainers.result import Export, Timing, TrainingResult
 
@@ -100,6 +100,7 @@ class AnyTrainer(ABC):
     name: ClassVar[str]
     extra: ClassVar[str] = ""  # extra to install: pip install 'anygpu[<extra>]'
     needs: ClassVar[tuple[str, ...]] = ()  # modules that must be installed
+    dataset_format: ClassVar[str] = ""  # the data it trains on; empty: it needs no dataset
     licence: ClassVar[str] = "Apache-2.0"  # licence of the training framework
     accepts: ClassVar[Accepts] = Accepts()
     goal: ClassVar[tuple[str, str]] = ("loss", "min")  # metric that selects the best epoch, and its direction
@@ -138,6 +139,11 @@ class AnyTrainer(ABC):
     def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
         """Return the extras (`pip install 'anygpu[<extra>]'`) that a training with this config needs."""
         return (cls.extra,) if cls.extra else ()
+
+    @classmethod
+    def modules(cls, config: TrainingConfig) -> dict[str, str]:
+        """Return the modules that a training with this config imports, each with the extra that installs it."""
+        return dict.fromkeys(cls.needs, cls.extra)
 
     @classmethod
     def grows(cls, config: TrainingConfig) -> bool:
@@ -271,9 +277,15 @@ class AnyTrainer(ABC):
 
     def require(self) -> None:
         """Raise MissingExtra if a required module is not installed."""
-        for module in self.needs:
+        for module, extra in self.modules(self.config).items():
             if importlib.util.find_spec(module) is None:
-                raise MissingExtra(self.name, module, self.extra)
+                raise MissingExtra(self.name, module, extra)
+
+    def require_dataset(self) -> Path:
+        """Return the path of the dataset; raise BadConfig if the job has none."""
+        if self.dataset_path is None:
+            raise BadConfig(f"dataset_path: give {self.dataset_format}")
+        return self.dataset_path
 
     # -- checkpoints and best weights ----------------------------------------------------------------------
 

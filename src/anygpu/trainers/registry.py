@@ -44,6 +44,25 @@ ALIASES = {
     "scikit-learn": "tabular",
 }
 
+# Every module that a built-in trainer or a tracker may import. A constant, because a backend that lists its offers must
+# not import all trainers.
+FRAMEWORK_MODULES = (
+    *(
+        "PIL",
+        "accelerate",
+        "joblib",
+        "lightgbm",
+        "mlflow",
+        "numpy",
+        "onnx",
+        "onnxmltools",
+        "onnxruntime",
+        "rfdetr",
+    ),
+    *("safetensors", "scipy", "skl2onnx", "sklearn", "tokenizers", "torch", "torchvision", "transformers"),
+    *("ultralytics", "wandb", "xgboost"),
+)
+TRACKER_MODULES = {"mlflow": "mlflow", "wandb": "wandb"}  # TensorBoard files are written without a package
 
 # Model names that select a trainer.
 MODEL_NAMES = {
@@ -106,6 +125,30 @@ def defaults(name: str) -> Mapping[str, Any]:
         return find(name).accepts.defaults
     except (ImportError, TrainerError):
         return {}
+
+
+def dataset_format(name: str) -> str:
+    """Return the data that a built-in trainer needs, such as "a CSV or Parquet file"; empty for other trainers."""
+    return find(name).dataset_format if is_built_in(name) else ""
+
+
+def modules_for(name: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the modules that a built-in trainer imports with these settings, each with the extra that installs it.
+
+    Empty for trainers that are not built in: the server must not run their code.
+    """
+    if not is_built_in(name):
+        return {}
+    try:
+        kind = find(name)
+        return kind.modules(kind.parse_settings(settings))
+    except (ImportError, TrainerError):
+        return {}
+
+
+def missing_modules() -> frozenset[str]:
+    """Return the modules of FRAMEWORK_MODULES that are not installed for this interpreter. Imports none of them."""
+    return frozenset(each for each in FRAMEWORK_MODULES if importlib.util.find_spec(each) is None)
 
 
 def planner_hints(name: str) -> PlannerHints:

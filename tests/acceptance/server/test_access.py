@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -173,11 +174,14 @@ def test_too_many_requests_get_retry_after(new_server: Callable[..., Server]) ->
     assert int(limited[0].headers["retry-after"]) >= 1
 
 
-def test_compat_routes_answer_in_their_own_shapes(server: Server) -> None:
+def test_compat_routes_answer_in_their_own_shapes(server: Server, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("size,price\n" + "".join(f"{size},{size * 2}\n" for size in range(40)))
     body = {
         "tenant_id": "local",
-        "training_params": {"epochs": 10, "batch_size": 16},
-        "model_params": {"architecture": "yolo"},
+        "training_params": {"epochs": 10, "target": "price"},
+        "model_params": {"architecture": "ridge"},
+        "dataset": str(table),
         "custom_name": "my training job!",
         "wandb_tags": ["tag1"],
     }
@@ -185,9 +189,11 @@ def test_compat_routes_answer_in_their_own_shapes(server: Server) -> None:
     assert made.status == 201
     status = server.ask("GET", f"/status?task_id={made.json['task_id']}").json
     assert {"task_id", "status", "created_at", "progress"} <= set(status)
-    assert set(status["progress"]) == {"epoch", "total_epochs", "progress_percent", "message"}
+    named = {"epoch", "total_epochs", "progress_percent", "message", "progress", "metrics", "status"}
+    assert set(status["progress"]) == named
     assert status["progress"]["total_epochs"] == 10
-    s1 = server.ask("POST", TRAINING, {"model_name": "yolo", "config": {"epochs": 3, "executor": "local"}})
+    config = {"target": "price", "executor": "local", "dataset_path": str(table)}
+    s1 = server.ask("POST", TRAINING, {"model_name": "ridge", "config": config})
     assert s1.status == 201
     assert {"job_id", "execution_id"} <= set(s1.json)
 

@@ -94,11 +94,11 @@ def test_a_bad_table_is_refused_before_anything_is_sent_and_by_the_job_when_it_w
     assert b"bad.csv:3: the line has 3 values, but the first line has 2 columns" in done.stdout
 
 
-def test_a_missing_framework_names_the_extra(anygpu: Shell) -> None:
-    done = anygpu(
-        *("run", "--trainer", "xgboost", "--dataset", "penguins.csv", "--set", "target=species"), code=2
-    )
-    assert b"pip install 'anygpu[boosting]'" in done.stdout
+def test_a_missing_framework_names_the_extra_and_no_job_exists(anygpu: Shell) -> None:
+    xgboost = ["run", "--trainer", "xgboost", "--dataset", "penguins.csv", "--set", "target=species"]
+    done = anygpu(*xgboost, "--name", "boosted", code=65)
+    assert b"pip install 'anygpu[boosting]'" in done.stderr
+    assert anygpu.json("ls", "--name", "boosted")["jobs"] == []
 
 
 def test_the_server_refuses_what_the_command_would_have(

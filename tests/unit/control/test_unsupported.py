@@ -19,6 +19,15 @@ from anygpu.spec.load import from_mapping
         ({"track": {"wandb": True}}, "track.wandb"),
         ({"track": {"mlflow": "http://127.0.0.1:5000"}}, "track.mlflow"),
         ({"track": {"tensorboard": True}}, "track.tensorboard"),
+        ({"track": {"tags": ["a"]}}, "track.tags"),
+        ({"dataset": "s3://bucket/flowers"}, "dataset.url"),
+        ({"dataset": "gs://bucket/flowers"}, "dataset.url"),
+        ({"dataset": "az://bucket/flowers"}, "dataset.url"),
+        ({"dataset": "hf://user/flowers"}, "dataset.url"),
+        ({"image": "python:3.11", "python": "3.11"}, "python"),
+        ({"placement": {"profile": "lab", "allowed": ["lab"]}}, "placement.profile"),
+        ({"placement": {"profile": "lab", "fallbacks": ["aws"]}}, "placement.profile"),
+        ({"placement": {"profile": "lab", "forbidden": ["lab"]}}, "placement.profile"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_by_its_place(asked: dict[str, Any], place: str) -> None:
@@ -29,7 +38,8 @@ def test_what_cannot_be_kept_is_refused_by_its_place(asked: dict[str, Any], plac
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"dataset": "/data"}, {"dataset": "https://example.org/a.zip"}, {"track": {"tags": ["a"]}}]
+    "asked",
+    [{}, {"dataset": "/data"}, {"dataset": "https://example.org/a.zip"}, {"placement": {"profile": "lab"}}],
 )
 def test_what_can_be_kept_is_not_refused(asked: dict[str, Any]) -> None:
     spec = from_mapping({"script": "train.py", **asked})
@@ -40,10 +50,23 @@ def test_what_can_be_kept_is_not_refused(asked: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("asked", "place", "said"),
     [
-        ({"trainer": "tabular"}, "config.target", "the name of the column to predict"),
-        ({"trainer": "yolo", "config": {"epoch": 3}}, "config.epoch", "did you mean 'epochs'?"),
+        (
+            {"trainer": "tabular", "config": {"target": "y"}},
+            "dataset",
+            "needs a dataset; give a CSV or Parquet file",
+        ),
+        ({"trainer": "tabular", "dataset": "/d.csv"}, "config.target", "the column to predict"),
+        (
+            {"trainer": "yolo", "dataset": "/d", "config": {"epoch": 3}},
+            "config.epoch",
+            "did you mean 'epochs'?",
+        ),
         ({"trainer": "yolp"}, "trainer", "there is no trainer 'yolp'; did you mean 'yolo'?"),
-        ({"trainer": "resnet50", "config": {"epochs": 0}}, "config.epochs", "0 is not a whole number"),
+        (
+            {"trainer": "resnet50", "dataset": "/d", "config": {"epochs": 0}},
+            "config.epochs",
+            "0 is not a whole number",
+        ),
     ],
 )
 def test_a_trainers_settings_are_checked_before_anything_starts(
@@ -58,8 +81,8 @@ def test_a_trainers_settings_are_checked_before_anything_starts(
 @pytest.mark.parametrize(
     "asked",
     [
-        {"trainer": "resnet50", "config": {"epochs": 3}},
-        {"trainer": "yolo", "track": {"tensorboard": True}},
+        {"trainer": "resnet50", "dataset": "/d", "config": {"epochs": 3}},
+        {"trainer": "yolo", "dataset": "/d", "track": {"tensorboard": True, "tags": ["a"]}},
         {"trainer": "./mine.py:Mine", "config": {"anything": 1}},
         {"trainer": "somebodys", "requirements": ["somebodys-trainers"]},
     ],
@@ -74,3 +97,26 @@ def test_an_image_does_not_fit_where_no_container_runs() -> None:
     spec = from_mapping({"script": "train.py", "image": "pytorch/pytorch:2"})
     assert unfit_reason(spec, Offer(backend="local")) == "does not run container images"
     assert unfit_reason(spec, Offer(backend="cluster", containers=True)) == ""
+
+
+def test_a_dedicated_job_does_not_fit_where_other_jobs_run() -> None:
+    spec = from_mapping({"script": "train.py", "placement": {"dedicated": True}})
+    assert "requires a dedicated machine" in unfit_reason(spec, Offer(backend="lab", shared=True))
+    assert unfit_reason(spec, Offer(backend="aws")) == ""
+
+
+def test_a_profile_allows_its_backend_only() -> None:
+    spec = from_mapping({"script": "train.py", "placement": {"profile": "lab"}})
+    assert unfit_reason(spec, Offer(backend="aws")) == "not among the allowed backends"
+    assert unfit_reason(spec, Offer(backend="lab")) == ""
+
+
+def test_a_trainer_does_not_fit_where_its_modules_are_missing() -> None:
+    offer = Offer(backend="local", missing_modules=("ultralytics", "wandb"))
+    yolo = {"trainer": "yolo", "dataset": "/d"}
+    assert "pip install 'anygpu[yolo]'" in unfit_reason(from_mapping(yolo), offer)
+    tracked = {"trainer": "ridge", "dataset": "/d", "config": {"target": "y"}, "track": {"wandb": True}}
+    assert "pip install 'anygpu[wandb]'" in unfit_reason(from_mapping(tracked), offer)
+    for own in ({"requirements": ["ultralytics"]}, {"python": "3.12"}, {"setup": "pip install ultralytics"}):
+        assert unfit_reason(from_mapping({**yolo, **own}), offer) == ""
+    assert unfit_reason(from_mapping({"script": "train.py"}), offer) == ""

@@ -54,7 +54,7 @@ def test_an_orchestrated_job_keeps_its_parameters() -> None:
     )
     assert (spec.trainer, spec.name) == ("yolo", "My-training-job")
     assert spec.config == {"epochs": 10, "learning_rate": 0.001, "model_type": "detection", "input_size": 640}
-    assert (spec.track.wandb, spec.track.tags) == (False, ("tag1", "tag2"))
+    assert spec.tags == ("tag1", "tag2")
 
 
 def test_requirements_become_resources_limits_and_a_strategy() -> None:

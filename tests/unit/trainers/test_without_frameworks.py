@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from anygpu.plan.hardware.models import find_model
-from anygpu.trainers import find
+from anygpu.trainers import find, registry
 from anygpu.trainers.contract import PlannerHints
 from anygpu.trainers.registry import BUILT_IN, planner_hints, requirements_for, steps_grow
+from anygpu.trainers.tabular.settings import MODELS
 
 HEAVY = {
     "torch",
@@ -85,3 +86,23 @@ def test_a_training_whose_steps_take_longer_and_longer_says_so(
     name: str, settings: dict[str, Any], expected: bool
 ) -> None:
     assert steps_grow(name, settings) is expected
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_module_of_a_trainer_is_looked_for_before_a_job_starts(name: str) -> None:
+    models = MODELS if name in ("tabular", "xgboost", "lightgbm") else {"": None}
+    for model in models:
+        settings = {"target": "y", "model": model, "export": ["onnx"]} if model else {}
+        kind = registry.find(name)
+        modules = kind.modules(kind.parse_settings(settings))
+        assert set(modules) <= set(registry.FRAMEWORK_MODULES)
+        assert all(modules.values())
+    assert registry.dataset_format(name)
+
+
+def test_missing_modules_are_found_without_importing_anything() -> None:
+    loaded = set(sys.modules)
+    missing = registry.missing_modules()
+    assert "sklearn" not in missing
+    assert "ultralytics" in missing
+    assert set(sys.modules) == loaded

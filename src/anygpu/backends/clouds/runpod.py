@@ -146,6 +146,7 @@ class RunPodProvider:
             wait_reason="" if free is None else f"RunPod has no {count} x {kind['name']} free",
             self_expires=self.self_expires,
             billing=BY_THE_SECOND,
+            shared=True,  # a pod is a container on a host with other customers' containers
         )
 
     def _machine(self, pod: dict[str, Any]) -> CloudMachine:

@@ -28,6 +28,7 @@ from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
 from anygpu.files import write_atomic
 from anygpu.spec.sections import Resources
+from anygpu.trainers.registry import missing_modules
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
 GIB = 1024**3
@@ -73,6 +74,7 @@ class LocalBackend:
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         gpus = await self._get_gpus()
+        missing = await asyncio.to_thread(missing_modules)
         free, reason = self._free_slots(need, gpus)
         return [
             Offer(
@@ -88,6 +90,8 @@ class LocalBackend:
                 own=True,
                 wait_reason=reason,
                 driver=gpus[0]["driver"] if gpus else "",
+                shared=True,
+                missing_modules=tuple(sorted(missing)),
             )
         ]
 

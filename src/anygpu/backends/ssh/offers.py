@@ -85,6 +85,7 @@ def build_offer(
         wait_reason=reason,
         containers=any(facts.get("tools", {}).get(tool) for tool in ("docker", "podman")),
         lease_s=options.lease_s,
+        shared=True,
         driver=cards[0].get("driver", "") if cards else "",
     )
 

@@ -70,7 +70,7 @@ def plan_command(
     spec = from_document(document)
     for text in (
         *gpu_warnings((spec.resources.gpu and spec.resources.gpu.kind) or ""),
-        *planned_backend_warnings(connect(context_name), spec.placement.allowed or ()),
+        *planned_backend_warnings(connect(context_name), spec.placement.allowed_backends),
     ):
         print_message(text)
     files = _code_files(spec, root)

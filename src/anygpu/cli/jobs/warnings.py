@@ -20,7 +20,7 @@ def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
 
     job = from_mapping(spec)
     kind = job.resources.gpu.kind if job.resources.gpu else None
-    allowed = job.placement.allowed or ()
+    allowed = job.placement.allowed_backends
     secrets = set(job.secrets.values())
     return [
         *gpu_warnings(kind or ""),

@@ -90,12 +90,21 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
         ("better", better_offer_text(job)),
         ("metrics", formatting.metrics(job.get("metrics") or {}, 20)),
         ("checkpoint", f"step {saved['step']}, {formatting.age(saved['saved_at'])}" if saved else ""),
-        ("work lost", formatting.duration(job["work_lost_s"]) if job.get("work_lost_s") else ""),
+        ("work lost", _lost_work_text(job)),
         ("files", f"{job['artifacts']} to fetch" if job.get("artifacts") else ""),
         ("resumed from", job.get("resumed_from") or ""),
         ("tags", ", ".join(job.get("tags") or ())),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _lost_work_text(job: Job) -> str:
+    """Return the training time that interruptions lost and its cost; an empty string if none was lost."""
+    if not job.get("work_lost_s"):
+        return ""
+    return (
+        f"{formatting.duration(job['work_lost_s'])}, {formatting.money(job.get('work_lost_microusd') or 0)}"
+    )
 
 
 def _last_message(job: Job, failure: str) -> str:

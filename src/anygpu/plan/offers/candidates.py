@@ -151,6 +151,8 @@ _CLASS_FIELDS = attrgetter(
     "offer.is_paid",
     "offer.own",
     "offer.containers",
+    "offer.shared",
+    "offer.missing_modules",
     "offer.refused",
     "offer.billing.step_s",
     "offer.billing.minimum_s",

@@ -25,7 +25,7 @@ def names_place_or_budget(spec: JobSpec) -> bool:
     placement = spec.placement
     return (
         placement.strategy not in (None, "queue")
-        or bool(placement.allowed or placement.fallbacks)
+        or bool(placement.allowed_backends or placement.fallbacks)
         or bool(placement.region or placement.zone or placement.instance_type)
         or spec.limits.max_cost_microusd is not None
     )

@@ -3,6 +3,7 @@
 Functions named `..._reason` or `..._mismatch` return why it does not fit, or an empty string if it fits.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from anygpu.events.offers import Offer
@@ -10,6 +11,7 @@ from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.candidates import Location, location_of
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Gpu, Resources
+from anygpu.spec.trainer_check import framework_modules
 
 NOT_ALLOWED = "not among the allowed backends"
 
@@ -29,7 +31,8 @@ def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str
 def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
     """Return why a machine with this GPU and backend does not fit, whatever its size and location."""
     placement = spec.placement
-    if placement.allowed and offer.backend not in placement.allowed:
+    allowed = placement.allowed_backends
+    if allowed and offer.backend not in allowed:
         return NOT_ALLOWED
     if offer.backend in placement.forbidden:
         return "forbidden by the job"
@@ -39,7 +42,23 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -
         return "has no time left for a run: its reservation is about to end"
     if spec.image and not offer.containers:
         return "does not run container images"
+    if placement.dedicated and offer.shared:
+        return "is shared with other jobs or customers; the job requires a dedicated machine"
+    if offer.missing_modules and (missing := missing_modules_reason(spec, offer.missing_modules)):
+        return missing
     return _interruption_reason(spec, offer, resumable=resumable) or _gpu_mismatch(spec.resources.gpu, offer)
+
+
+def missing_modules_reason(spec: JobSpec, missing: Collection[str]) -> str:
+    """Return which of the `missing` modules the job's trainer needs, and how to install them."""
+    needed = {module: extra for module, extra in framework_modules(spec).items() if module in missing}
+    if not needed:
+        return ""
+    extras = ",".join(dict.fromkeys(needed.values()))
+    return (
+        f"has no {', '.join(needed)}, which trainer {spec.trainer} needs;"
+        f" run pip install 'anygpu[{extras}]' for the Python of the server"
+    )
 
 
 def location_mismatch(spec: JobSpec, location: Location) -> str:

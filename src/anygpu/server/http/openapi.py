@@ -15,17 +15,32 @@ Document = dict[str, Any]
 
 REF_TEMPLATE = "#/components/schemas/{model}"
 JSON, PROBLEM_JSON = "application/json", "application/problem+json"
+TRAIN_CODE = """\
+import anygpu
+
+weight = 0.0
+for epoch in range(1, 4):
+    weight += (3.0 - weight) / 2
+    anygpu.log(loss=(3.0 - weight) ** 2, step=epoch)
+with open("model.json", "w") as file:
+    file.write(f'{{"weight": {weight}}}')
+anygpu.best("model.json")
+"""
+SPEC_EXAMPLE = {"code": TRAIN_CODE, "name": "line", "tags": ["demo"]}
+MODEL_EXAMPLE = {
+    "model_name": "tabular",
+    "config": {"target": "price", "epochs": 10, "executor": "local", "dataset_path": "/data/houses.csv"},
+}
 MODEL_AND_CONFIG = {
     "type": "object",
     "required": ["model_name"],
     "properties": {"model_name": {"type": "string"}, "config": {"type": "object"}},
-    "example": {"model_name": "yolo", "config": {"epochs": 10, "executor": "local"}},
+    "example": MODEL_EXAMPLE,
 }
 SPEC_SCHEMA = {
     "anyOf": [{"$ref": "#/components/schemas/JobSpec"}, {"$ref": "#/components/schemas/ModelAndConfig"}]
 }
 PLAN_SCHEMA = {"anyOf": [{"$ref": "#/components/schemas/PlanRequest"}, *SPEC_SCHEMA["anyOf"]]}
-SPEC_EXAMPLE = {"script": "train.py", "args": ["--epochs", "3"], "name": "digits", "tags": ["demo"]}
 
 
 def text_response(description: str, media_type: str, example: str) -> dict[int | str, Document]:

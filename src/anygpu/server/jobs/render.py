@@ -20,6 +20,7 @@ def render_job(
     row: ReportState,
     series: Sequence[SeriesSummary],
     *,
+    recent_logs: Sequence[str] = (),
     queue_position: int | None,
     now_ms: int,
 ) -> JsonObject:
@@ -31,6 +32,8 @@ def render_job(
         "telemetry": dict(row.telemetry),
         "predicted": render_prediction(view.predicted),
         "prediction": render_prediction(view.prediction),
+        "estimated_remaining": render_remaining_work(view, now_ms),
+        "recent_logs": list(recent_logs),
         "better": render_better_offer(view),
         "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
     }
@@ -57,6 +60,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "checkpoint": _render_checkpoint(view.newest_checkpoint),
         "artifacts": len(view.artifacts),
         "work_lost_s": view.work_lost_s,
+        "work_lost_microusd": view.work_lost_microusd,
         "cost_microusd": cost_at(view, now_ms),
         "retries_used": view.retries_used,
         "resumed_from": view.resumed_from,
@@ -73,6 +77,24 @@ def render_progress(reported: Mapping[str, Any]) -> JsonObject:
 
 def render_prediction(prediction: Prediction | None) -> JsonObject | None:
     return None if prediction is None else asdict(prediction)
+
+
+def render_remaining_work(view: JobView, now_ms: int) -> JsonObject | None:
+    """Return the predicted seconds and cost until the end of a job; None without a prediction or after the end."""
+    if view.prediction is None or view.is_terminal:
+        return None
+    elapsed_s = (now_ms - view.attempts[0].launching_at_ms) / 1000 if view.attempts else 0.0
+    return {
+        "seconds": max(0.0, view.prediction.wall_s - elapsed_s),
+        "cost_microusd": max(0, view.prediction.cost_microusd - cost_at(view, now_ms)),
+    }
+
+
+def last_lines(data: bytes, count: int) -> list[str]:
+    """Return the last `count` lines of a log. Of a line that a carriage return overwrote, the newest text is kept."""
+    text = data.decode(errors="replace").replace("\r\n", "\n")
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    return [line for line in lines if line.strip()][-count:]
 
 
 def render_better_offer(view: JobView) -> JsonObject | None:

@@ -10,20 +10,22 @@ from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import read_json
 from anygpu.server.http.openapi import object_body
 from anygpu.server.http.route import api_router
-from anygpu.server.jobs.render import JsonObject, render_progress
+from anygpu.server.jobs.render import JsonObject
 from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.routes.jobs import require_own_tenant
+from anygpu.server.routes.jobs import accept_spec, job_details, require_own_tenant
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.spec.compat import translate_orchestrate_body
 from anygpu.spec.load import from_mapping
-from anygpu.store.reports import ReportState
 
 router = api_router(tag="compat")
 
+ERROR_LINES = 10
+
 TASK_EXAMPLE = {
     "tenant_id": "local",
-    "training_params": {"epochs": 10, "batch_size": 16, "learning_rate": 0.001, "model_type": "detection"},
-    "model_params": {"architecture": "yolo", "input_size": 640},
+    "training_params": {"epochs": 10, "batch_size": 16, "learning_rate": 0.001, "target": "price"},
+    "model_params": {"architecture": "tabular", "model": "mlp"},
+    "dataset": "/data/houses.csv",
     "custom_name": "my-training-job",
     "wandb_tags": ["tag1", "tag2"],
 }
@@ -38,7 +40,7 @@ async def submit_task(request: Request, services: ServicesDep, caller: CallerDep
     translated = translate_orchestrate_body(body)
     require_own_tenant(caller, body)
     spec = from_mapping(translated.mapping, source="body", renamed=translated.renamed)
-    written = await services.jobs.submit(caller.scope, spec)
+    written = await accept_spec(services, caller, spec)
     return await _render_task(services, written.view)
 
 
@@ -51,23 +53,28 @@ async def get_task(
 
 
 async def _render_task(services: Services, view: JobView) -> CompatTask:
-    row = ReportState()
-    if view.newest_attempt is not None:
-        row = await services.reports.state(view.id, view.newest_attempt.number)
+    job = await job_details(services, view)
+    lines = job["recent_logs"]
     return CompatTask(
         task_id=view.id,
         status=str(view.status),
         created_at=format_time(view.submitted_at_ms),
-        progress=_render_task_progress(view, render_progress(row.progress)),
-        error=view.failure.message if view.failure else None,
+        progress=_render_task_progress(view, job),
+        error="\n".join([view.failure.message, *lines[-ERROR_LINES:]]) if view.failure else None,
+        logs=lines,
     )
 
 
-def _render_task_progress(view: JobView, progress: JsonObject) -> CompatProgress:
-    fraction = 1.0 if view.status == "completed" else progress["fraction"] or 0.0
+def _render_task_progress(view: JobView, job: JsonObject) -> CompatProgress:
+    progress = job["progress"]
+    fraction = 1.0 if view.status == "completed" else min(1.0, max(0.0, progress["fraction"] or 0.0))
+    failure = view.failure.message if view.failure else None
     return CompatProgress(
         epoch=progress["epoch"] or 0,
         total_epochs=progress["epochs"] or view.spec.config.get("epochs"),
         progress_percent=round(100 * fraction),
-        message=progress["message"] or view.reason or str(view.phase),
+        message=failure or progress["message"] or view.reason or str(view.phase),
+        progress=fraction,
+        metrics=job["metrics"],
+        status=str(view.status if view.is_terminal else view.phase),
     )

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Query, Request
 
 from anygpu.api.jobs import JobDetails, JobList, SubmittedJob
-from anygpu.errors import Forbidden, InvalidSpec, Problem
+from anygpu.errors import Forbidden
 from anygpu.events.view import JobView
 from anygpu.server.http.bodies import JsonResponse, read_json, read_object
-from anygpu.server.http.openapi import SPEC_EXAMPLE, SPEC_SCHEMA, object_body
+from anygpu.server.http.openapi import MODEL_EXAMPLE, SPEC_EXAMPLE, SPEC_SCHEMA, object_body
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs import render
 from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.jobs.submission_check import require_runnable
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.spec.compat import organisation_of, translate
 from anygpu.spec.jobspec import JobSpec
@@ -26,17 +27,19 @@ router = api_router("/api/v1/training", tag="training")
 JobRef = Annotated[str, Path(min_length=1, max_length=200, examples=["last"])]
 Text = Annotated[str | None, Query(max_length=500)]
 TimeMs = Annotated[int | None, Query(ge=0, le=2**53)]
+RECENT_LOG_BYTES, RECENT_LOG_LINES = 8192, 20
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=SubmittedJob,
-    response_description="Accepted.",
-    responses={200: {"description": "This idempotency key was used before: its first job."}},
-    openapi_extra=object_body(SPEC_EXAMPLE, schema=SPEC_SCHEMA),
-)
+SUBMIT_OPTIONS: dict[str, Any] = {
+    "status_code": 201,
+    "response_model": SubmittedJob,
+    "response_description": "Accepted.",
+    "responses": {200: {"description": "This idempotency key was used before: its first job."}},
+}
+
+
+@router.post("", **SUBMIT_OPTIONS, openapi_extra=object_body(SPEC_EXAMPLE, schema=SPEC_SCHEMA))
 async def submit_job(
     request: Request, services: ServicesDep, caller: CallerDep, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
@@ -45,7 +48,15 @@ async def submit_job(
     With an idempotency key, a retry creates no second job.
     """
     spec = await parse_spec(services, caller, await read_json(request), idempotency_key)
-    return await submission_response(services, await services.jobs.submit(caller.scope, spec))
+    return await submission_response(services, await accept_spec(services, caller, spec))
+
+
+@router.post("/create", **SUBMIT_OPTIONS, openapi_extra=object_body(MODEL_EXAMPLE, schema=SPEC_SCHEMA))
+async def create_job(
+    request: Request, services: ServicesDep, caller: CallerDep, idempotency_key: IdempotencyKey = None
+) -> JsonResponse:
+    """Submit a job. The same as `POST /api/v1/training`, for clients that use this path."""
+    return await submit_job(request, services, caller, idempotency_key)
 
 
 # Job lists and job details are the busiest responses. They are rendered from views straight to JSON; the model is
@@ -127,28 +138,26 @@ async def resume_job(
 
 
 async def parse_spec(services: Services, caller: Caller, body: Any, key: str | None) -> JobSpec:
-    """Validate a body as a job spec: its fields, tenant, uploaded archive, and the job it resumes from."""
+    """Validate a body as a job spec: its fields, its tenant, and the job it resumes from."""
     require_own_tenant(caller, body)
     translated = translate(body)
     translated.mapping.pop("tenant_id", None)
     if key:
         translated.mapping.setdefault("idempotency_key", key)
     spec = from_mapping(translated.mapping, source="body", renamed=translated.renamed)
-    await _require_archive(services, caller.scope, spec)
     return await _with_resume_id(services, caller.scope, spec)
+
+
+async def accept_spec(services: Services, caller: Caller, spec: JobSpec) -> TransactionResult:
+    """Submit a job if everything that it names exists."""
+    await require_runnable(services, caller.scope, spec)
+    return await services.jobs.submit(caller.scope, spec)
 
 
 def require_own_tenant(caller: Caller, body: Any) -> None:
     tenant = organisation_of(body)
     if tenant is not None and tenant != caller.scope.organisation:
         raise Forbidden("`tenant_id` is not the organisation of this token; use a token of that organisation")
-
-
-async def _require_archive(services: Services, scope: Scope, spec: JobSpec) -> None:
-    sha256 = spec.workdir.archive if spec.workdir else None
-    if sha256 is not None and not await services.uploads.has(scope.organisation, sha256):
-        hint = "upload it first: PUT /api/v1/uploads/{sha256}"
-        raise InvalidSpec([Problem("workdir.archive", sha256, "was not uploaded", hint, "body")])
 
 
 async def _with_resume_id(services: Services, scope: Scope, spec: JobSpec) -> JobSpec:
@@ -181,8 +190,25 @@ async def job_details(services: Services, view: JobView) -> render.JsonObject:
     if view.newest_attempt is not None:
         row = await services.reports.state(view.id, view.newest_attempt.number)
         series = tuple(await services.reports.series(view.id, view.newest_attempt.number))
-    position = await services.queue.position(view)
-    return render.render_job(view, row, series, queue_position=position, now_ms=services.clock.wall_ms())
+    return render.render_job(
+        view,
+        row,
+        series,
+        recent_logs=await _recent_logs(services, view),
+        queue_position=await services.queue.position(view),
+        now_ms=services.clock.wall_ms(),
+    )
+
+
+async def _recent_logs(services: Services, view: JobView) -> list[str]:
+    """Return the last lines of the newest attempt's output."""
+    if view.newest_attempt is None:
+        return []
+    number = view.newest_attempt.number
+    part = await services.reports.log(view.id, number, offset=-RECENT_LOG_BYTES, limit=RECENT_LOG_BYTES)
+    lines = render.last_lines(part.data, RECENT_LOG_LINES + 1)
+    cut = part.end > len(part.data) and len(lines) <= RECENT_LOG_LINES
+    return lines[1:] if cut else lines[-RECENT_LOG_LINES:]  # the first line of a part may be incomplete
 
 
 async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list[render.JsonObject]:

@@ -17,7 +17,7 @@ from anygpu.plan.predict.accuracy import (
     measure_accuracy,
 )
 from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
-from anygpu.server.http.openapi import PLAN_SCHEMA, SPEC_EXAMPLE, object_body
+from anygpu.server.http.openapi import PLAN_SCHEMA, object_body
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.render import render_better_offer, render_prediction
 from anygpu.server.jobs.resolve import resolve_job
@@ -27,7 +27,10 @@ from anygpu.store.outcomes import MAX_ROWS, JobOutcome
 
 router = api_router("/api/v1", tag="plan")
 
-PLAN_EXAMPLE = {"spec": SPEC_EXAMPLE, "files": {"train.py": "import torch\n…"}}
+PLAN_EXAMPLE = {
+    "spec": {"script": "train.py", "args": ["--epochs", "3"]},
+    "files": {"train.py": "import torch\n…"},
+}
 
 
 # Plans are built, and stored with their job, as plain data. The models are for the OpenAPI document.

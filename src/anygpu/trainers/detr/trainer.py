@@ -6,23 +6,19 @@ from pathlib import Path
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.errors import BadConfig
 from anygpu.trainers.torch.trainer import TorchTrainer
 
 
 class DetrTrainer(TorchTrainer):
     goal = ("mAP50-95", "max")
+    dataset_format = "a folder or archive of images with boxes, in YOLO or COCO layout"
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
         read_boxes(config, path)
 
     def prepare_dataset(self) -> None:
-        if self.dataset_path is None:
-            raise BadConfig(
-                "dataset_path: give a folder or archive of images with boxes, in YOLO or COCO layout"
-            )
-        self.dataset = read_boxes(self.config, self.dataset_path)
+        self.dataset = read_boxes(self.config, self.require_dataset())
         self.data_hash = self.dataset.sha256
 
 

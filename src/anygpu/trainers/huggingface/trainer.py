@@ -23,6 +23,7 @@ class HuggingFace(AnyTrainer):
     name = "huggingface"
     extra = "huggingface"
     needs = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "onnx", "onnxruntime")
+    dataset_format = "a file of texts (csv, jsonl, txt) or a folder of images"
     accepts = ACCEPTS
     planner_hints = PlannerHints(framework="transformers", requirements=("torch",))
 
@@ -40,13 +41,11 @@ class HuggingFace(AnyTrainer):
     # -- data and model ----------------------------------------------------------------------------
 
     def prepare_dataset(self) -> None:
-        if self.dataset_path is None:
-            raise BadConfig("dataset_path: give a file of texts (csv, jsonl, txt) or a folder of images")
         self.goal = ("val_loss", "min") if self.config.task == LANGUAGE else ("accuracy", "max")  # type: ignore[misc]
         self.tokenizer: Any = None
         self.classes: tuple[str, ...] = ()
         prepare = {TEXT: self._prepare_labelled, LANGUAGE: self._prepare_running, IMAGE: self._prepare_images}
-        prepare[self.config.task](self.dataset_path)
+        prepare[self.config.task](self.require_dataset())
 
     def _prepare_labelled(self, path: Path) -> None:
         config, dataset = self.config, _texts(self.config, path)

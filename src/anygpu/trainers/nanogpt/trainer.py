@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from anygpu.trainers import data
 from anygpu.trainers.config import Accepts, TrainingConfig
 from anygpu.trainers.contract import PlannerHints
-from anygpu.trainers.errors import BadConfig
 from anygpu.trainers.nanogpt import settings, text
 from anygpu.trainers.result import TrainingResult
 from anygpu.trainers.torch.settings import OPTIMIZERS, SCHEDULERS
@@ -30,6 +29,7 @@ class NanoGpt(TorchTrainer):
     name = "nanogpt"
     extra = "nanogpt"
     needs = ("torch", "safetensors", "onnx", "onnxruntime")
+    dataset_format = "a text file, or a folder or archive of text files"
     licence = "BSD-3-Clause"
     goal = ("val_loss", "min")
     options = settings.OPTIONS
@@ -65,9 +65,7 @@ class NanoGpt(TorchTrainer):
         read(config, path)
 
     def prepare_dataset(self) -> None:
-        if self.dataset_path is None:
-            raise BadConfig("dataset_path: give a text file, or a folder or archive of text files")
-        self.corpus = read(self.config, self.dataset_path)
+        self.corpus = read(self.config, self.require_dataset())
         self.data_hash = self.corpus.sha256
 
     def create_learner(self) -> GptLearner:

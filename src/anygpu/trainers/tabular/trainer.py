@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.contract import PlannerHints, Trainer, WeightsWriter
-from anygpu.trainers.errors import BadConfig, BadDataset, Finding, MissingExtra, TrainerError
+from anygpu.trainers.errors import BadConfig, BadDataset, Finding, TrainerError
 from anygpu.trainers.result import Export
 from anygpu.trainers.tabular import estimators, predictions
 from anygpu.trainers.tabular.columns import Columns, choose_columns
@@ -35,6 +34,7 @@ class Tabular(Trainer):
     name = "tabular"
     extra = "tabular"
     needs: ClassVar[tuple[str, ...]] = ("sklearn", "numpy", "joblib")
+    dataset_format = "a CSV or Parquet file"
     licence = "BSD-3-Clause (XGBoost: Apache-2.0, LightGBM: MIT)"
     accepts = ACCEPTS
     options = OPTIONS
@@ -49,23 +49,21 @@ class Tabular(Trainer):
         return tuple(dict.fromkeys((cls.extra, MODELS[config.model].extra)))
 
     @classmethod
+    def modules(cls, config: TrainingConfig) -> dict[str, str]:
+        model = MODELS[config.model]
+        modules = {**super().modules(config), model.module: model.extra}
+        if "onnx" in config.export:
+            modules.update(dict.fromkeys(ONNX, cls.extra))
+            modules.update({"onnxmltools": model.extra} if model.extra == "boosting" else {})
+        return modules
+
+    @classmethod
     def grows(cls, config: TrainingConfig) -> bool:
         return steps_grow(config)
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
         read(path, config)
-
-    def require(self) -> None:
-        super().require()
-        model = MODELS[self.config.model]
-        modules = {model.module: model.extra}
-        if "onnx" in self.config.export:
-            modules.update(dict.fromkeys(ONNX, self.extra))
-            modules.update({"onnxmltools": model.extra} if model.extra == "boosting" else {})
-        for module, extra in modules.items():
-            if importlib.util.find_spec(module) is None:
-                raise MissingExtra(self.name, module, extra)
 
     # -- data ----------------------------------------------------------------------------------------------
 

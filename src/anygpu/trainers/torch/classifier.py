@@ -22,6 +22,7 @@ class TorchClassifier(TorchTrainer):
     name = "torch-classifier"
     extra = "torch"
     needs = ("torch", "PIL", "safetensors", "onnx", "onnxruntime")
+    dataset_format = "a folder or archive of images, with one folder for each class"
     licence = "BSD-3-Clause"
     goal = ("accuracy", "max")
     options = settings.CLASSIFIER
@@ -56,11 +57,7 @@ class TorchClassifier(TorchTrainer):
         read(config, path)
 
     def prepare_dataset(self) -> None:
-        if self.dataset_path is None:
-            raise BadConfig(
-                "dataset_path: give a folder or archive of images, with one folder for each class"
-            )
-        self.dataset = read(self.config, self.dataset_path)
+        self.dataset = read(self.config, self.require_dataset())
         self.data_hash = self.dataset.sha256
 
     def create_learner(self) -> ClassificationLearner:

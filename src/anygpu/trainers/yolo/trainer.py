@@ -36,6 +36,7 @@ class Yolo(AnyTrainer):
     name = "yolo"
     extra = "yolo"
     needs = ("ultralytics", "torch")
+    dataset_format = "a folder or archive in YOLO, COCO or image-folder layout"
     licence = "AGPL-3.0"
     # ultralytics' score of an epoch: mAP50-95 for boxes, accuracy for classes
     goal = ("fitness", "max")
@@ -65,10 +66,8 @@ class Yolo(AnyTrainer):
     # -- the trainer interface ---------------------------------------------------------------------
 
     def prepare_dataset(self) -> None:
-        if self.dataset_path is None:
-            raise BadConfig("dataset_path: give a folder or archive in YOLO, COCO or image-folder layout")
         self.model = _model(self.config)
-        source = dataset.read(self.config, self.dataset_path, self.model.task)
+        source = dataset.read(self.config, self.require_dataset(), self.model.task)
         self.data_hash = source.sha256
         isolation.isolate(self._home() / "settings")
         self.data = dataset.prepare(source, self.model.task, self._home() / "dataset")

@@ -27,6 +27,7 @@ CONSENT: list[dict[str, Any]] = [
     {"placement": {"strategy": "balanced"}},
     {"placement": {"allowed": ["cloud"]}},
     {"placement": {"fallbacks": ["cloud"]}},
+    {"placement": {"profile": "cloud"}},
     {"placement": {"region": "eu"}},
     {"placement": {"zone": "eu-a"}},
     {"placement": {"instance_type": "m1"}},

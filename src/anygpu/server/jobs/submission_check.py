@@ -1,0 +1,95 @@
+"""Check, before a job is accepted, that its files, its profile and its trainer's packages exist where it would run."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from anygpu.errors import InvalidSpec, Problem
+from anygpu.plan.offers.fit import missing_modules_reason
+from anygpu.server.services import Services
+from anygpu.spec.jobspec import JobSpec
+from anygpu.store.scope import Scope
+from anygpu.suggest import did_you_mean
+from anygpu.trainers.registry import missing_modules
+
+LOCAL = "local"
+SOURCE = "body"
+
+
+async def require_runnable(services: Services, scope: Scope, spec: JobSpec) -> None:
+    """Raise InvalidSpec if the job could not run: something it names is missing."""
+    visible = {entry.name for entry in services.backends.entries(scope.organisation)}
+    problems = [
+        *_profile_problems(spec, visible),
+        *_script_problems(spec),
+        *await _upload_problems(services, scope, spec),
+    ]
+    if usable_backends(spec, visible) == {LOCAL}:
+        problems += await asyncio.to_thread(lambda: [*_framework_problems(spec), *_dataset_problems(spec)])
+    if problems:
+        raise InvalidSpec(problems)
+
+
+def usable_backends(spec: JobSpec, visible: set[str]) -> set[str]:
+    """Return the backends on which the job's placement lets it run."""
+    allowed = set(spec.placement.allowed_backends) or visible
+    return (visible & allowed) - set(spec.placement.forbidden)
+
+
+def _profile_problems(spec: JobSpec, visible: set[str]) -> Iterator[Problem]:
+    profile = spec.placement.profile
+    if profile is not None and profile not in visible:
+        near = did_you_mean(profile, sorted(visible)) or "`anygpu backend ls` lists the backends"
+        yield Problem("placement.profile", profile, f"there is no backend {profile!r}", near, SOURCE)
+
+
+def _script_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Yield a problem for a script that cannot exist: no working directory was sent, and no setup creates it."""
+    file = spec.script or spec.trainer_file
+    if file is None or spec.setup or (spec.workdir and (spec.workdir.archive or spec.workdir.path)):
+        return
+    yield Problem(
+        "script" if spec.script else "trainer",
+        file,
+        "the job has no working directory, so this file would not exist",
+        "upload the directory (PUT /api/v1/uploads/{sha256}) and set workdir.archive, or send the text as `code`",
+        SOURCE,
+    )
+
+
+async def _upload_problems(services: Services, scope: Scope, spec: JobSpec) -> list[Problem]:
+    archive = spec.workdir.archive if spec.workdir else None
+    wanted = [("workdir.archive", archive)] if archive else []
+    wanted += [("dataset.parts", part) for part in (spec.dataset.parts if spec.dataset else ())]
+    hint = "upload it first: PUT /api/v1/uploads/{sha256}"
+    return [
+        Problem(place, sha256, "was not uploaded", hint, SOURCE)
+        for place, sha256 in wanted
+        if not await services.uploads.has(scope.organisation, sha256)
+    ]
+
+
+def _framework_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Yield a problem if the trainer's packages are not installed for this interpreter, which runs local jobs."""
+    if reason := missing_modules_reason(spec, missing_modules()):
+        yield Problem(
+            "trainer",
+            spec.trainer,
+            f"this server {reason} ({sys.executable})",
+            "or set `requirements` or `python`, or add a backend, where the packages are installed automatically",
+            SOURCE,
+        )
+
+
+def _dataset_problems(spec: JobSpec) -> Iterator[Problem]:
+    dataset = spec.dataset
+    if dataset is None or dataset.path is None or dataset.parts:
+        return
+    path = Path(dataset.path)
+    if not path.is_absolute() and spec.workdir is None and not spec.setup:
+        message = "is a relative path, and the job has no working directory"
+        yield Problem("dataset", dataset.path, message, "give an absolute path or a URL", SOURCE)
+    elif path.is_absolute() and not spec.setup and not path.exists():
+        message = "there is no such file or directory on the server"
+        yield Problem("dataset", dataset.path, message, "check the path, or give a URL", SOURCE)
