@@ -39,9 +39,9 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_p
 
 def test_what_happens_with_a_better_place_is_one_of_three(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "ANYGPU_CONTROL__MOVE": "act"}
-    assert control_policy(load(environ=environ)).migration.mode == "act"
+    assert control_policy(load(environ=environ), "local").migration.mode == "act"
     with pytest.raises(InvalidSettings, match="never, advise, act"):
-        control_policy(load(environ=environ | {"ANYGPU_CONTROL__MOVE": "always"}))
+        control_policy(load(environ=environ | {"ANYGPU_CONTROL__MOVE": "always"}), "local")
 
 
 def test_every_row_tells_its_origin(tmp_path: Path) -> None:

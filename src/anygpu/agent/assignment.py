@@ -30,6 +30,7 @@ class JobInstructions:
         self.env: dict[str, str] = payload.get("env") or {}
         self.secrets: dict[str, str] = payload.get("secrets") or {}
         self.archive: dict[str, Any] | None = payload.get("archive")
+        self.directory: str | None = payload.get("directory")
         self.subdir: str = payload.get("subdir") or ""
         self.requirements: list[str] = payload.get("requirements") or []
         self.setup: list[str] = payload.get("setup") or []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.assignment import Assignment
-    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
     from anygpu.agent.link.client import ServerAddress
     from anygpu.agent.prepare.steps import LaunchPlan
     from anygpu.agent.run.loop import ProcessEnd
@@ -76,7 +76,7 @@ class AttemptRunner:
         self._start_threads()
         try:
             plan = self._prepare()
-            training = self._training_monitor(plan.cwd)
+            training = self._training_monitor(plan.directories)
             process = self._start_job(plan)
         except CannotStart as error:
             self._reporter.write_line(self._mask.mask_text(str(error)))
@@ -129,12 +129,12 @@ class AttemptRunner:
         )
         return preparation.run()
 
-    def _training_monitor(self, cwd: str) -> TrainingMonitor:
+    def _training_monitor(self, directories: JobDirectories) -> TrainingMonitor:
         resume = self._assignment.job.resume or {}
         return TrainingMonitor(
             self._assignment,
             self._attempt_dir,
-            cwd,
+            directories,
             self._reporter,
             self._mask,
             StepHistory(int(resume.get("step") or 0)),
@@ -151,7 +151,12 @@ class AttemptRunner:
         """
         self._record_process({"pid": None, "ends_with": plan.kill_command})
         process = JobProcess(
-            plan.argv, plan.cwd, plan.env, self._assignment.name, _slot_lock_fds(), plan.kill_command
+            plan.argv,
+            plan.directories.cwd,
+            plan.env,
+            self._assignment.name,
+            _slot_lock_fds(),
+            plan.kill_command,
         )
         self._reporter.start_phase("training")
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
-STATE_DIR = ".anygpu"  # inside the working directory of the job
+STATE_DIR = ".anygpu"  # contains the files of anygpu that belong to the working directory of the job
 LOCK_TRIES, LOCK_RETRY_S = 10, 0.02
 DAY_S = 86_400.0
 DELIVERED_RETENTION_S = 1 * DAY_S  # for debugging
@@ -81,12 +81,46 @@ class AttemptDir:
         return str(stored["claimant"])
 
 
-def job_directories(cwd: str) -> tuple[str, str]:
-    """Return the directory for outputs and the directory for checkpoints.
+class JobDirectories:
+    """The working directory of a job, and the directories for its outputs and checkpoints.
 
-    Both are inside the working directory, so that relative paths mean the same on every machine.
+    Each file has a name that is the same on every machine: its path relative to the working directory. Names
+    that begin with STATE_DIR belong to anygpu. For a job that runs in place, in a directory of the user, these
+    files are in the directory of the attempt, so that anygpu adds nothing to the user's directory.
     """
-    return os.path.join(cwd, STATE_DIR, "outputs"), os.path.join(cwd, STATE_DIR, "checkpoints")
+
+    def __init__(self, cwd: str, state_root: str | None = None) -> None:
+        """Describe the directories. A job with a `state_root` runs in place: STATE_DIR is below it."""
+        self.cwd = cwd
+        self.in_place = state_root is not None
+        self.state_root = state_root or cwd
+        self.state_dir = os.path.join(self.state_root, STATE_DIR)
+        self.outputs = os.path.join(self.state_dir, "outputs")
+        self.checkpoints = os.path.join(self.state_dir, "checkpoints")
+
+    def create(self) -> None:
+        for directory in (self.cwd, self.outputs, self.checkpoints):
+            os.makedirs(directory, exist_ok=True)
+
+    def root_of(self, name: str) -> str:
+        """Return the directory to which the name of a file is relative."""
+        return self.state_root if name.split("/", 1)[0] == STATE_DIR else self.cwd
+
+    def path_of(self, name: str) -> str:
+        return os.path.join(self.root_of(name), name)
+
+    def name_of(self, path: str) -> str:
+        """Return the name of the file at `path`.
+
+        A file outside of the working directory gets its base name. If the job runs in place, it gets a name in
+        STATE_DIR, so that it is never restored to the user's directory.
+        """
+        for root in (self.cwd, self.state_root):
+            relative = os.path.relpath(os.path.realpath(path), os.path.realpath(root))
+            if relative.split(os.sep, 1)[0] != os.pardir:
+                return relative
+        name = os.path.basename(path)
+        return f"{STATE_DIR}/checkpoints/{name}" if self.in_place else name
 
 
 def process_identity(pid: int) -> dict[str, Any]:

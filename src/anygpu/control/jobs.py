@@ -10,20 +10,26 @@ from anygpu.control.clock import Clock, Randomness, WakeSignal
 from anygpu.control.ids import new_job_id
 from anygpu.errors import Conflict, InvalidSpec, NotFound
 from anygpu.events.facts import CheckpointRef
+from anygpu.events.offers import LOCAL
 from anygpu.events.types import CancelRequested, Event, HoldEnded, JobSubmitted, MigrateRequested
 from anygpu.events.view import JobView
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
 from anygpu.spec.trainer_check import trainer_problems
 from anygpu.spec.unsupported import unsupported_fields
+from anygpu.spec.workdir_check import workdir_problems
 from anygpu.store.journal import Decide, Journal, TransactionResult
 from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
 
 
-def require_supported(spec: JobSpec) -> None:
-    """Raise InvalidSpec if the spec asks for something that no part of the product does."""
-    problems = [*unsupported_fields(spec), *trainer_problems(spec)]
+def require_supported(spec: JobSpec, *, may_run_in_place: bool) -> None:
+    """Raise InvalidSpec if the spec asks for something that the server does not do.
+
+    `may_run_in_place`: the job is of the server's own organisation, so it may use the server's directories.
+    """
+    files = workdir_problems(spec, may_run_in_place=may_run_in_place)
+    problems = [*files, *unsupported_fields(spec), *trainer_problems(spec)]
     if problems:
         raise InvalidSpec(problems)
 
@@ -32,13 +38,20 @@ class Jobs:
     """Handles requests about jobs: writes an event and wakes the control loop. Never waits for a provider."""
 
     def __init__(
-        self, journal: Journal, reports: Reports, clock: Clock, randomness: Randomness, wake: WakeSignal
+        self,
+        journal: Journal,
+        reports: Reports,
+        clock: Clock,
+        randomness: Randomness,
+        wake: WakeSignal,
+        own_organisation: str = "local",
     ) -> None:
         self._journal = journal
         self._reports = reports
         self._clock = clock
         self._randomness = randomness
         self._wake = wake
+        self._own_organisation = own_organisation
 
     async def submit(self, scope: Scope, spec: JobSpec) -> TransactionResult:
         """Accept a job.
@@ -126,7 +139,7 @@ class Jobs:
         return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> TransactionResult:
-        require_supported(event.spec)
+        require_supported(event.spec, may_run_in_place=scope.organisation == self._own_organisation)
         job_id = new_job_id(self._clock, self._randomness)
         written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())
         self._wake.set(written.view.id)
@@ -143,6 +156,11 @@ def require_migratable(view: JobView, to: str) -> None:
     better = found is not None and found.offer.backend == to
     if live is not None and live.offer.backend == to and not better:
         raise Conflict(f"job {name} already runs on backend {to}, which has no better offer for it")
+    if view.spec.in_place and to != LOCAL:
+        raise Conflict(
+            f"job {name} runs in place, in {view.spec.in_place}, and its files were not copied",
+            hint="Submit it again with `anygpu run --snapshot`; such a job can run on other machines.",
+        )
     allowed = placement.allowed_backends
     if to in placement.forbidden or (allowed and to not in allowed):
         raise Conflict(

@@ -50,6 +50,7 @@ def parse_quotas(texts: Iterable[str]) -> dict[str, int]:
 class ControlPolicy:
     """Limits and intervals of the control loop, in seconds unless the name says otherwise."""
 
+    own_organisation: str = "local"  # of the server's operator; only its jobs may run in place
     lease_s: float = 60  # an agent that cannot reach the server for this long stops
     grace_s: float = 10  # between SIGTERM and SIGKILL; also added to a lease before it counts as expired
     heartbeat_s: float = 5

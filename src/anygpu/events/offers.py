@@ -10,6 +10,7 @@ from typing import Any
 Json = dict[str, Any]
 MICROUSD = 1_000_000
 HOUR_S = 3600
+LOCAL = "local"  # name of the backend that runs attempts on the machine of the server
 
 
 OfferKey = tuple[str, str, str, str, bool]

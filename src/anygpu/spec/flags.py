@@ -33,6 +33,7 @@ FLAGS: Mapping[str, str] = {
     "tag": "tags",
     "secret": "secrets",
     "ignore": "workdir.ignore",
+    "snapshot": "workdir.snapshot",
     "output": "outputs",
     "fallback": "placement.fallbacks",
     "allow": "placement.allowed",

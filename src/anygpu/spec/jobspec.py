@@ -10,7 +10,6 @@ from anygpu.spec.fields import (
     FieldErrors,
     Line,
     OneOrMore,
-    RelativePath,
     SpecModel,
     Text,
     TextPattern,
@@ -158,7 +157,7 @@ Image = Annotated[
 class JobSpec(SpecModel):
     """A job: what to run (exactly one of `script`, `command`, `trainer` and `code`), and how and where to run it."""
 
-    script: Annotated[RelativePath, AfterValidator(_check_script)] | None = None
+    script: Annotated[Line, AfterValidator(_check_script)] | None = None
     args: Arguments = ()
     command: Annotated[str | tuple[str, ...], BeforeValidator(_parse_command)] | None = None
     trainer: (
@@ -207,6 +206,11 @@ class JobSpec(SpecModel):
         """Path of the trainer's file in the working directory, or None if the job has no trainer of its own."""
         file = (self.trainer or "").partition(":")[0]
         return file if file.endswith(".py") else None
+
+    @property
+    def in_place(self) -> str | None:
+        """The directory of the server's machine in which the job runs, without a copy of its files; else None."""
+        return self.workdir.in_place if self.workdir is not None else None
 
     @property
     def resume_job(self) -> str | None:

@@ -191,14 +191,26 @@ Tags = Annotated[
 
 
 class Workdir(SpecModel):
-    """The working directory that is sent with the job. `archive` is set after the upload."""
+    """The working directory of the job.
+
+    The job runs in place, in the directory `path` of the server's machine, if `path` is absolute and nothing
+    was uploaded. Else it runs in a copy of the uploaded files. `archive` is set after the upload. `snapshot`
+    asks for a copy in any case.
+    """
 
     path: Line | None = None
+    snapshot: bool = False
     ignore: Annotated[tuple[Line, ...], Field(max_length=1000), OneOrMore] = ()
     subdir: Annotated[
         str, AfterValidator(lambda path: path and require_relative_path(path)), Field(max_length=1000)
     ] = ""
     archive: Sha256 | None = None
+
+    @property
+    def in_place(self) -> str | None:
+        """The directory in which the job runs in place; None if the job runs in a copy of its files."""
+        is_copy = self.snapshot or self.archive is not None
+        return self.path if self.path and self.path.startswith("/") and not is_copy else None
 
 
 class Dataset(SpecModel):

@@ -106,11 +106,13 @@ def terms_by_backend(policy: CatalogPolicy, backends: BackendManager) -> TermsOf
     return terms_of
 
 
-def control_policy(settings: Settings) -> ControlPolicy:
+def control_policy(settings: Settings, organisation: str) -> ControlPolicy:
+    """Return the policy of the control loop. `organisation` is the one of the server's operator."""
     agent, control = settings.agent, settings.control
     # Wake-ups do not cross processes: servers that share a database find each other's changes by polling.
     poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
     return ControlPolicy(
+        own_organisation=organisation,
         lease_s=agent.lease_s,
         grace_s=agent.cancel_grace_s,
         heartbeat_s=agent.heartbeat_s,

@@ -122,7 +122,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     hub = _hub(settings)
     recording = OutcomeWriter()
     stores = await open_stores(settings, keys.blobs, _notify_all(hub.on_commit, recording.on_commit), stack)
-    policy, tickets = control_policy(settings), Tickets(keys.tickets)
+    policy, tickets = control_policy(settings, ORGANISATION), Tickets(keys.tickets)
     backends = await open_backends(
         settings,
         stores.profiles,
@@ -134,7 +134,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     )
     retention = build_retention(settings, stores, runtime.clock)
     agents_go_to = settings.server.agent_url or agent_url
-    reader, plans = AnalysisReader(stores.blobs, stores.uploads), Plans(stores.blobs)
+    reader, plans = AnalysisReader(stores.blobs, stores.uploads, policy.own_organisation), Plans(stores.blobs)
     past_runs = PastRuns(stores.outcomes)
     prices = build_market(settings)
     terms_of = terms_by_backend(prices.policy, backends)
@@ -143,7 +143,14 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     services = Services(
         journal=stores.journal,
         reports=stores.reports,
-        jobs=Jobs(stores.journal, stores.reports, runtime.clock, runtime.randomness, runtime.wake),
+        jobs=Jobs(
+            stores.journal,
+            stores.reports,
+            runtime.clock,
+            runtime.randomness,
+            runtime.wake,
+            policy.own_organisation,
+        ),
         agents=build_agent_service(stores, tickets, runtime, policy),
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,

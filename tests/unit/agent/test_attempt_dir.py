@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.agent.attempt_dir import DAY_S, remove_old_attempts
+from anygpu.agent.attempt_dir import DAY_S, JobDirectories, remove_old_attempts
 
 NOW = 1_800_000_000.0
 
@@ -42,3 +42,23 @@ def test_old_directories_of_ended_attempts_are_removed(
 
 def test_a_missing_directory_of_attempts_is_empty(tmp_path: Path) -> None:
     assert remove_old_attempts(str(tmp_path / "nowhere"), []) == []
+
+
+def test_files_of_anygpu_are_in_the_working_directory_of_a_copy(tmp_path: Path) -> None:
+    copy = JobDirectories(str(tmp_path))
+    assert copy.outputs == str(tmp_path / ".anygpu" / "outputs")
+    assert copy.name_of(str(tmp_path / ".anygpu" / "checkpoints" / "a.pt")) == ".anygpu/checkpoints/a.pt"
+    assert copy.name_of("/elsewhere/a.pt") == "a.pt"
+
+
+def test_files_of_anygpu_are_outside_of_a_directory_in_place(tmp_path: Path) -> None:
+    own, home = tmp_path / "attempt", tmp_path / "home"
+    place = JobDirectories(str(home), str(own))
+    place.create()
+    assert list(home.iterdir()) == []
+    for name, path in [
+        ("ckpt/a.pt", home / "ckpt" / "a.pt"),
+        (".anygpu/checkpoints/a.pt", own / ".anygpu" / "checkpoints" / "a.pt"),
+    ]:
+        assert (place.path_of(name), place.name_of(str(path))) == (str(path), name)
+    assert place.name_of("/elsewhere/a.pt") == ".anygpu/checkpoints/a.pt"

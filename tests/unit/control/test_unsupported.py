@@ -32,9 +32,42 @@ from anygpu.spec.load import from_mapping
 )
 def test_what_cannot_be_kept_is_refused_by_its_place(asked: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        require_supported(from_mapping({"script": "train.py", **asked}))
+        require_supported(from_mapping({"script": "train.py", **asked}), may_run_in_place=True)
     assert [problem.place for problem in refused.value.problems] == [place]
     assert refused.value.problems[0].suggestion
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "place", "said"),
+    [
+        ({"workdir": "/home/me"}, False, "workdir.path", "only the server's own organisation"),
+        ({"workdir": "src"}, True, "workdir.path", "is not absolute"),
+        ({"workdir": {"snapshot": True}}, True, "workdir.snapshot", "needs an upload"),
+        ({"script": "../a.py"}, True, "script", "leads outside"),
+        ({"script": "/a.py"}, True, "script", "absolute"),
+        ({"script": r"C:\a.py"}, True, "script", "absolute"),
+        ({"script": r"a\..\..\b.py"}, True, "script", "leads outside"),
+        (
+            {"script": "../a.py", "workdir": {"path": "/a", "archive": "0" * 64}},
+            True,
+            "script",
+            "leads outside",
+        ),
+    ],
+)
+def test_files_that_the_job_would_not_find_are_refused(
+    asked: dict[str, Any], own: bool, place: str, said: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=said) as refused:
+        require_supported(from_mapping({"script": "train.py", **asked}), may_run_in_place=own)
+    assert [problem.place for problem in refused.value.problems] == [place]
+
+
+@pytest.mark.parametrize("script", ["../x/train.py", "/x/train.py", "train.py"])
+def test_a_job_in_place_may_run_any_script(script: str) -> None:
+    spec = from_mapping({"script": script, "workdir": "/home/me"})
+    require_supported(spec, may_run_in_place=True)
+    assert spec.in_place == "/home/me"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +76,7 @@ def test_what_cannot_be_kept_is_refused_by_its_place(asked: dict[str, Any], plac
 )
 def test_what_can_be_kept_is_not_refused(asked: dict[str, Any]) -> None:
     spec = from_mapping({"script": "train.py", **asked})
-    require_supported(spec)
+    require_supported(spec, may_run_in_place=True)
     assert spec.script == "train.py"
 
 
@@ -73,7 +106,7 @@ def test_a_trainers_settings_are_checked_before_anything_starts(
     asked: dict[str, Any], place: str, said: str
 ) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        require_supported(from_mapping(asked))
+        require_supported(from_mapping(asked), may_run_in_place=True)
     assert [problem.place for problem in refused.value.problems] == [place]
     assert said in str(refused.value)
 
@@ -89,7 +122,7 @@ def test_a_trainers_settings_are_checked_before_anything_starts(
 )
 def test_a_trainer_that_can_run_is_not_refused(asked: dict[str, Any]) -> None:
     spec = from_mapping(asked)
-    require_supported(spec)
+    require_supported(spec, may_run_in_place=True)
     assert spec.kind == "trainer"
 
 

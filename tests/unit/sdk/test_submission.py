@@ -1,6 +1,7 @@
 import gzip
 import hashlib
 import io
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from anygpu.errors import NotFound, TooLarge, UnsafePath
-from anygpu.sdk.submission import attach_dataset, find_interpreter, resolve_script, upload_dataset
+from anygpu.sdk.submission import attach_dataset, find_interpreter, upload_dataset
+from anygpu.sdk.workdir import resolve_script
 from anygpu.spec.workdir import pack_data
 
 
@@ -67,6 +69,16 @@ def test_the_python_of_the_active_environment_is_used(tmp_path: Path) -> None:
 
 def test_a_deleted_environment_is_ignored(tmp_path: Path) -> None:
     assert Path(find_interpreter({"VIRTUAL_ENV": str(tmp_path / "gone")})).exists()
+
+
+@pytest.mark.parametrize("marker", ["uv-receipt.toml", "pipx_metadata.json"])
+def test_a_tool_uses_the_python_on_the_path(tmp_path: Path, marker: str) -> None:
+    (tmp_path / marker).touch()
+    (tmp_path / "python3").touch(mode=0o755)
+    found = find_interpreter({"PATH": str(tmp_path)}, prefix=str(tmp_path))
+    assert found == str(tmp_path / "python3")
+    (tmp_path / marker).unlink()
+    assert find_interpreter({"PATH": str(tmp_path)}, prefix=str(tmp_path)) == sys.executable
 
 
 class Store:

@@ -76,9 +76,7 @@ def test_a_friendly_name_is_blamed_under_that_name() -> None:
 
 
 def test_all_problems_are_reported_in_the_order_of_the_file() -> None:
-    found = problems(
-        "command: x\nscript: ../a.py\nnam: b\nlimits: {timeout: 6x, max_retries: true}\ntags: 5\n"
-    )
+    found = problems("command: x\nscript: -a.py\nnam: b\nlimits: {timeout: 6x, max_retries: true}\ntags: 5\n")
     places = [text.split(": ")[0] for text in found]
     assert places == [
         "job.yaml",

@@ -7,7 +7,6 @@ import threading
 import time
 from functools import partial
 
-from anygpu.agent.attempt_dir import job_directories
 from anygpu.agent.checkpoints import snapshot
 from anygpu.agent.checkpoints.snapshot import discard_snapshot, find_files, snapshot_files
 from anygpu.agent.files import BLOCK_BYTES, new_sha256
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from anygpu.agent.attempt_dir import JobDirectories
     from anygpu.agent.link.client import ServerClient
     from anygpu.agent.link.orders import ServerOrders
 
@@ -333,16 +333,23 @@ def _chunks_by_hash(described: list[FileDescription]) -> dict[str, Any]:
     return {sha: chunk for file in described for sha, chunk in file.chunks.items()}
 
 
-def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: BackgroundUploader) -> None:
+def upload_outputs(
+    directories: JobDirectories,
+    patterns: list[str],
+    snapshots: str,
+    uploader: BackgroundUploader,
+    started_s: float,
+) -> None:
     """Upload the output files of the job as artifacts.
 
     These are the files that match the spec's `outputs` patterns, and the files in ANYGPU_OUTPUT_DIR. The name
     of an artifact is its relative path. If both have a file of the same name, the one in ANYGPU_OUTPUT_DIR is
-    uploaded.
+    uploaded. If the job ran in place, only files written since its start (`started_s`, Unix time) are uploaded.
     """
-    outputs, _ = job_directories(cwd)
-    roots = dict.fromkeys(find_files(cwd, patterns), cwd)
-    roots.update(dict.fromkeys(find_files(outputs, ["**", ".*"]), outputs))
+    since_ns = started_s * 1e9 if directories.in_place else 0
+    found = find_files(directories.cwd, patterns)
+    roots = {name: directories.cwd for name, status in found.items() if status.st_mtime_ns >= since_ns}
+    roots.update(dict.fromkeys(find_files(directories.outputs, ["**", ".*"]), directories.outputs))
     for number, (name, root) in enumerate(sorted(roots.items())):
         take = _snapshot_maker(root, name, os.path.join(snapshots, f"output-{number}"))
         uploader.add(PendingUpload(f"artifact {name}", make_snapshot=take, name=name))

@@ -12,9 +12,10 @@ from anygpu.agent.checkpoints.upload import PendingUpload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from anygpu.agent.assignment import CheckpointRule
+    from anygpu.agent.attempt_dir import JobDirectories
     from anygpu.agent.checkpoints.upload import BackgroundUploader
 
     Signatures = dict[str, tuple[int, int, int]]
@@ -28,14 +29,17 @@ class CheckpointWatcher:
     """Scans the files that match `checkpoint.paths`, and uploads them after they have changed.
 
     A file may be incomplete while the script writes it, so files are uploaded only after two scans in a row
-    found the same files with the same sizes and times. Files from before the start of the job are ignored.
-    `disabled` is set once the script announces its checkpoints with `anygpu.checkpoint`.
+    found the same files with the same sizes and times. Files from before the start of the job count as
+    uploaded. If the job runs in place, such files are never uploaded, because they may belong to another run
+    of the user; only files of the checkpoint that the job resumes from are an exception. `disabled` is set once
+    the script announces its checkpoints with `anygpu.checkpoint`.
     """
 
     def __init__(
         self,
-        cwd: str,
+        directories: JobDirectories,
         rule: CheckpointRule,
+        restored: Collection[str],
         snapshots: str,
         step_at: Callable[[float], int],
         uploader: BackgroundUploader,
@@ -43,20 +47,22 @@ class CheckpointWatcher:
     ) -> None:
         """Create the watcher.
 
-        `step_at` returns the step that training had reached at a Unix time. `started_s` is when the job
-        started (Unix time).
+        `restored` has the names of the files of the checkpoint that the job resumes from. `step_at` returns
+        the step that training had reached at a Unix time. `started_s` is when the job started (Unix time).
         """
-        self._cwd = cwd
-        self._paths = [*rule.paths, f"{STATE_DIR}/checkpoints"]
+        self._directories = directories
+        self._paths = rule.paths
         self._every_s = rule.every_s
         self._poll_s = min(POLL_S, max(rule.every_s / 2, 0.2))
         self._snapshots = snapshots
         self._step_at = step_at
         self._uploader = uploader
         self._seen: Signatures = {}
-        self._published = {
-            name: signature for name, signature in self._scan().items() if signature[1] < started_s * 1e9
-        }
+        self._foreign: Signatures = {}
+        old = {name: signature for name, signature in self._scan().items() if signature[1] < started_s * 1e9}
+        if directories.in_place:
+            self._foreign = {name: signature for name, signature in old.items() if name not in restored}
+        self._published = {name: signature for name, signature in old.items() if name not in self._foreign}
         self._published_at = float("-inf")
         self._linkable: set[str] = set()
         self._last: PendingUpload | None = None
@@ -91,8 +97,12 @@ class CheckpointWatcher:
             self._publish(files, time.monotonic())
 
     def _scan(self) -> Signatures:
-        files = find_files(self._cwd, self._paths)
-        return {name: snapshot.file_signature(status) for name, status in files.items()}
+        files = find_files(self._directories.cwd, self._paths)
+        files.update(find_files(self._directories.state_root, [f"{STATE_DIR}/checkpoints"]))
+        signatures = {name: snapshot.file_signature(status) for name, status in files.items()}
+        return {
+            name: signature for name, signature in signatures.items() if self._foreign.get(name) != signature
+        }
 
     def _has_changes(self, files: Signatures) -> bool:
         if self._last is not None and self._last.failed:
@@ -117,8 +127,14 @@ class CheckpointWatcher:
         newest_s = max(mtime_ns for _, mtime_ns, _ in files.values()) / 1e9
         self._last = PendingUpload(
             UPLOAD_KEY,
-            make_snapshot=lambda: snapshot.take_snapshot(self._cwd, list(files), target, linkable),
+            make_snapshot=lambda: self._take_snapshot(list(files), target, linkable),
             step=self._step_at(newest_s),
         )
         self._uploader.add(self._last)
         self._published, self._published_at = files, now
+
+    def _take_snapshot(self, names: list[str], target: str, linkable: set[str]) -> str:
+        for root in {self._directories.root_of(name) for name in names}:
+            below = [name for name in names if self._directories.root_of(name) == root]
+            snapshot.take_snapshot(root, below, target, linkable)
+        return target

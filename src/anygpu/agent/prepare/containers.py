@@ -93,7 +93,9 @@ def run_command(
     command = [runtime.path, "run", "--rm", "--init", "--name", name, "--network", "host", "--ipc", "host"]
     command += _user_options(runtime)
     command += ["--volume", f"{attempt_dir}:{attempt_dir}", "--workdir", cwd]
-    if dataset is not None and os.path.commonpath([dataset, attempt_dir]) != attempt_dir:
+    if not _is_inside(cwd, attempt_dir):  # the job runs in place, in a directory of the user
+        command += ["--volume", f"{cwd}:{cwd}"]
+    if dataset is not None and not _is_inside(dataset, attempt_dir):
         command += ["--volume", f"{dataset}:{dataset}:ro"]
     command += _gpu_options(runtime, env.get("CUDA_VISIBLE_DEVICES"), has_gpus)
     command += ["--env", f"HOME={attempt_dir}"]
@@ -109,6 +111,10 @@ def run_command(
         "sh",
         *argv,
     ]
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    return os.path.commonpath([path, directory]) == directory
 
 
 def _user_options(runtime: ContainerRuntime) -> list[str]:

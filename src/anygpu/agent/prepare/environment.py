@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from anygpu.agent.attempt_dir import job_directories
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anygpu.agent.assignment import Assignment
-    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
 
 ALLOWED_VARIABLES = frozenset(
     (
@@ -72,9 +70,10 @@ def filter_environment(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, python: str) -> dict[str, str]:
+def job_environment(
+    attempt_dir: AttemptDir, assignment: Assignment, directories: JobDirectories, python: str
+) -> dict[str, str]:
     """Return the job's environment variables. The spec overrides the defaults; ANYGPU_ variables override both."""
-    outputs, checkpoints = job_directories(cwd)
     env = filter_environment(os.environ)
     env.setdefault("PATH", os.defpath)
     env["PYTHONUNBUFFERED"] = "1"
@@ -86,8 +85,8 @@ def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, p
     env["ANYGPU_ATTEMPT"] = str(assignment.attempt)
     env["ANYGPU_NAME"] = assignment.name
     env["ANYGPU_DIR"] = attempt_dir.channel_dir
-    env["ANYGPU_OUTPUT_DIR"] = outputs
-    env["ANYGPU_CHECKPOINT_DIR"] = checkpoints
+    env["ANYGPU_OUTPUT_DIR"] = directories.outputs
+    env["ANYGPU_CHECKPOINT_DIR"] = directories.checkpoints
     return env
 
 

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from anygpu.agent.attempt_dir import JobDirectories
     from anygpu.agent.link.reporter import Reporter
     from anygpu.agent.prepare.download import InputDownloader
 
@@ -36,11 +37,50 @@ class RestoredCheckpoint:
         return [_substitute(argument, values) for argument in resume_args]
 
 
+class PutBack:
+    """Copies restored checkpoint files to the paths at which the script saved them.
+
+    If the job runs in place, a different file of the user may be at such a path. It is renamed, never lost.
+    """
+
+    def __init__(self, directories: JobDirectories, job_id: str, reporter: Reporter) -> None:
+        self._directories = directories
+        self._suffix = f".anygpu-{job_id[-8:]}"
+        self._reporter = reporter
+
+    def copy(self, source: str, name: str) -> None:
+        if os.path.basename(name) == DIRECTORY_MARK:
+            return
+        target = self._directories.path_of(name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if self._directories.in_place and os.path.lexists(target):
+            if _same_content(source, target):
+                return
+            self._rename(target, name)
+        copy_file(source, target)
+        os.utime(target, (0, time.time() - MTIME_MARGIN_S))
+
+    def _rename(self, path: str, name: str) -> None:
+        kept, number = path + self._suffix, 1
+        while os.path.lexists(kept):
+            number += 1
+            kept = f"{path}{self._suffix}-{number}"
+        os.rename(path, kept)
+        self._reporter.write_line(
+            f"{name} differs from the checkpoint and was renamed to {os.path.basename(kept)}"
+        )
+
+
+def _same_content(first: str, second: str) -> bool:
+    is_file = os.path.isfile(second) and os.path.getsize(first) == os.path.getsize(second)
+    return is_file and file_sha256(first) == file_sha256(second)
+
+
 def restore_checkpoint(
     resume: dict[str, Any],
     patterns: list[str],
     target_dir: str,
-    cwd: str,
+    put_back: PutBack,
     downloader: InputDownloader,
     reporter: Reporter,
 ) -> RestoredCheckpoint | None:
@@ -51,7 +91,9 @@ def restore_checkpoint(
     """
     step = int(resume.get("step") or 0)
     try:
-        paths = [_fetch_file(file, target_dir, cwd, downloader) for file in resume["files"]]
+        paths = [_fetch_file(file, target_dir, downloader) for file in resume["files"]]
+        for name in paths:
+            put_back.copy(os.path.join(target_dir, name), name)
         path = _resume_path(paths, patterns, target_dir)
     except (CannotStart, CorruptDownload, OSError) as error:
         reporter.write_line(
@@ -62,8 +104,8 @@ def restore_checkpoint(
     return RestoredCheckpoint(path, step)
 
 
-def _fetch_file(file: dict[str, Any], target_dir: str, cwd: str, downloader: InputDownloader) -> str:
-    """Download a file to `target_dir`, copy it to where the script had saved it, and return its relative path."""
+def _fetch_file(file: dict[str, Any], target_dir: str, downloader: InputDownloader) -> str:
+    """Download a file to `target_dir`, and return its relative path."""
     relative = checked_relative_path(file["path"])
     target = os.path.join(target_dir, relative)
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -74,12 +116,6 @@ def _fetch_file(file: dict[str, Any], target_dir: str, cwd: str, downloader: Inp
             _append_chunk(part, whole.fileno())
     if file_sha256(target) != file["sha256"]:
         raise CorruptDownload(f"{relative} does not have the sha256 it was saved with")
-    if os.path.basename(relative) == DIRECTORY_MARK:
-        return relative
-    original = os.path.join(cwd, relative)
-    os.makedirs(os.path.dirname(original), exist_ok=True)
-    copy_file(target, original)
-    os.utime(original, (0, time.time() - MTIME_MARGIN_S))
     return relative
 
 

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from anygpu.agent.attempt_dir import STATE_DIR, job_directories
+from anygpu.agent.attempt_dir import JobDirectories
 from anygpu.agent.prepare import environment, inputs
 from anygpu.agent.prepare.commands import CommandRunner
 from anygpu.agent.prepare.environment import find_program
@@ -31,15 +31,19 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class LaunchPlan:
-    """The command that starts the job, with its working directory and environment."""
+    """The command that starts the job, with its directories and environment."""
 
-    __slots__ = ("argv", "cwd", "env", "kill_command")
+    __slots__ = ("argv", "directories", "env", "kill_command")
 
     def __init__(
-        self, argv: list[str], cwd: str, env: dict[str, str], kill_command: Sequence[str] = ()
+        self,
+        argv: list[str],
+        directories: JobDirectories,
+        env: dict[str, str],
+        kill_command: Sequence[str] = (),
     ) -> None:
         self.argv = argv
-        self.cwd = cwd
+        self.directories = directories
         self.env = env
         self.kill_command = list(kill_command)
 
@@ -87,12 +91,14 @@ class Preparation:
         if job.archive or job.requirements or job.setup or job.dataset or job.resume:
             self._reporter.start_phase("preparing")
         self._step = "fetching the working directory"
-        inputs.fetch_working_directory(job.archive, self._attempt_dir, self._downloader)
-        cwd = self._create_directories()
+        if job.directory is None:
+            inputs.fetch_working_directory(job.archive, self._attempt_dir, self._downloader)
+        directories = self._create_directories()
+        cwd = directories.cwd
         environment.install_library(self._attempt_dir, in_container=bool(job.image))
         self._step = "requirements"
         python = "python" if job.image else self._choose_interpreter(cwd)
-        env = environment.job_environment(self._attempt_dir, self._assignment, cwd, python)
+        env = environment.job_environment(self._attempt_dir, self._assignment, directories, python)
         if not job.image:
             self._check_torch(python, env)
         self._step = "fetching the dataset"
@@ -100,25 +106,32 @@ class Preparation:
         if dataset is not None:
             env["ANYGPU_DATASET"] = dataset
         self._step = "fetching the checkpoint"
-        resume_args = self._restore_checkpoint(cwd, env)
+        resume_args = self._restore_checkpoint(directories, env)
         if job.image:
             self._step = "image"
-            return self._container_plan(job.image, cwd, env, resume_args)
+            return self._container_plan(job.image, directories, env, resume_args)
         self._step = "setup"
         self._run_setup(cwd, env)
-        return LaunchPlan(self._command(cwd, python) + resume_args, cwd, env)
+        return LaunchPlan(self._command(directories, python) + resume_args, directories, env)
 
-    def _create_directories(self) -> str:
-        """Create the directories of the job, and return the working directory."""
-        work_dir = self._attempt_dir.work_dir
-        cwd = os.path.normpath(os.path.join(work_dir, self._job.subdir))
-        if os.path.commonpath([cwd, work_dir]) != work_dir:
+    def _create_directories(self) -> JobDirectories:
+        """Create the directories of the job. The user's directory of a job that runs in place must exist."""
+        directory, work_dir = self._job.directory, self._attempt_dir.work_dir
+        root = directory or work_dir
+        cwd = os.path.normpath(os.path.join(root, self._job.subdir)) if self._job.subdir else root
+        if os.path.commonpath([cwd, root]) != os.path.normpath(root):
             raise CannotStart(
                 f"subdir {self._job.subdir!r} is outside of the working directory. Use a relative path without `..`."
             )
-        for directory in (cwd, self._attempt_dir.channel_dir, *job_directories(cwd)):
-            os.makedirs(directory, exist_ok=True)
-        return cwd
+        if directory is not None and not os.path.isdir(cwd):
+            raise CannotStart(
+                f"the working directory {cwd} does not exist on this machine. Submit the job from a directory that "
+                "exists here, or with a snapshot of its files (`anygpu run --snapshot`)."
+            )
+        directories = JobDirectories(cwd, None if directory is None else work_dir)
+        directories.create()
+        os.makedirs(self._attempt_dir.channel_dir, exist_ok=True)
+        return directories
 
     def _choose_interpreter(self, cwd: str) -> str:
         """Return the path of the job's Python. With requirements, this is the Python of a virtual environment."""
@@ -155,18 +168,18 @@ class Preparation:
         if warning:
             self._reporter.write_line(warning)
 
-    def _restore_checkpoint(self, cwd: str, env: dict[str, str]) -> list[str]:
+    def _restore_checkpoint(self, directories: JobDirectories, env: dict[str, str]) -> list[str]:
         """Restore the checkpoint to resume from, and return the arguments to add to the job's command."""
         if not self._job.resume:
             return []
 
-        from anygpu.agent.prepare.restore import restore_checkpoint
+        from anygpu.agent.prepare.restore import PutBack, restore_checkpoint
 
         restored = restore_checkpoint(
             self._job.resume,
             self._job.checkpoint.paths,
             os.path.join(self._attempt_dir.channel_dir, "resume"),
-            cwd,
+            PutBack(directories, self._assignment.job_id, self._reporter),
             self._downloader,
             self._reporter,
         )
@@ -187,16 +200,15 @@ class Preparation:
                 )
 
     def _container_plan(
-        self, image: str, cwd: str, env: dict[str, str], resume_args: list[str]
+        self, image: str, directories: JobDirectories, env: dict[str, str], resume_args: list[str]
     ) -> LaunchPlan:
         """Return the launch plan for a job in a container. The set-up commands run in the container too."""
         from anygpu.agent.prepare import containers
 
         runtime = containers.find_runtime(image)
         if not containers.has_image(runtime, image):
-            result = self._commands.run(
-                containers.pull_command(runtime, image), cwd, _with_installer_variables(env)
-            )
+            pull = containers.pull_command(runtime, image)
+            result = self._commands.run(pull, directories.cwd, _with_installer_variables(env))
             if result.exit_code != 0:
                 raise CannotStart(
                     f"image: {image} could not be pulled (exit code {result.exit_code}). Check its name, and that the "
@@ -206,23 +218,23 @@ class Preparation:
         argv = containers.run_command(
             runtime,
             image,
-            self._command(cwd, "python") + resume_args,
+            self._command(directories, "python") + resume_args,
             name=name,
-            cwd=cwd,
+            cwd=directories.cwd,
             attempt_dir=self._attempt_dir.path,
             env=env,
             setup=self._job.setup,
             dataset=env.get("ANYGPU_DATASET"),
             has_gpus=find_program("nvidia-smi") is not None,
         )
-        return LaunchPlan(argv, cwd, env, containers.remove_command(runtime, name))
+        return LaunchPlan(argv, directories, env, containers.remove_command(runtime, name))
 
-    def _command(self, cwd: str, python: str) -> list[str]:
+    def _command(self, directories: JobDirectories, python: str) -> list[str]:
         job = self._job
         if job.shell is not None:
             return ["/bin/sh", "-c", job.shell] if job.image else shell_command(job.shell)
         if job.code is not None:
-            path = os.path.join(cwd, STATE_DIR, "code.py")
+            path = os.path.join(directories.state_dir, "code.py")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(job.code)
             return [python, path]

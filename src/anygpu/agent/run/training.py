@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.assignment import Assignment
-    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
     from anygpu.agent.checkpoints.upload import BackgroundUploader
     from anygpu.agent.checkpoints.watch import CheckpointWatcher
     from anygpu.agent.host.telemetry import TelemetrySampler
@@ -50,7 +50,7 @@ class TrainingMonitor:
         self,
         assignment: Assignment,
         attempt_dir: AttemptDir,
-        cwd: str,
+        directories: JobDirectories,
         reporter: Reporter,
         mask: SecretMask,
         steps: StepHistory,
@@ -60,7 +60,7 @@ class TrainingMonitor:
     ) -> None:
         self._assignment = assignment
         self._attempt_dir = attempt_dir
-        self._cwd = cwd
+        self._directories = directories
         self._reporter = reporter
         self._mask = mask
         self._steps = steps
@@ -117,7 +117,13 @@ class TrainingMonitor:
         self._watcher().publish_changed()
         from anygpu.agent.checkpoints.upload import upload_outputs
 
-        upload_outputs(self._cwd, self._assignment.job.outputs, self._snapshots, self._uploader())
+        upload_outputs(
+            self._directories,
+            self._assignment.job.outputs,
+            self._snapshots,
+            self._uploader(),
+            self._started_s,
+        )
         self._wait_for_uploads(deadline)
         self._report_upload_problems()
         self._mark_preempted_if_unpublished(end)
@@ -179,9 +185,11 @@ class TrainingMonitor:
         if self._lazy_watcher is None:
             from anygpu.agent.checkpoints.watch import CheckpointWatcher
 
+            resume = self._assignment.job.resume or {}
             self._lazy_watcher = CheckpointWatcher(
-                self._cwd,
+                self._directories,
                 self._assignment.job.checkpoint,
+                {file["path"] for file in resume.get("files") or ()},
                 self._snapshots,
                 self._steps.step_at,
                 self._uploader(),
@@ -233,7 +241,7 @@ class TrainingMonitor:
         step: Any = announced.get("step")
         if not bounds.is_count(step):
             step = self._steps.step_at(float(announced.get("t") or 0))
-        folder = os.path.dirname(self._path_in_cwd(announced["path"]))
+        folder = os.path.dirname(self._directories.name_of(announced["path"]))
         self._reporter.flush()
         self._uploader().add(
             PendingUpload(
@@ -259,10 +267,6 @@ class TrainingMonitor:
         """
         number = os.path.basename(announced["snapshot"])
         return os.path.join(self._attempt_dir.channel_dir, folder, number)
-
-    def _path_in_cwd(self, path: str) -> str:
-        relative = os.path.relpath(os.path.realpath(path), os.path.realpath(self._cwd))
-        return os.path.basename(path) if relative.startswith("..") else relative
 
 
 def _safe_name(name: str | None) -> str | None:

@@ -71,14 +71,20 @@ def check_requirements_file(data: Mapping[str, Any]) -> None:
 
 
 def with_relative_script(document: Document) -> tuple[Document, Path]:
-    """Make the script's path relative to the directory to upload. Return the document and that directory."""
+    """Make the script's path relative to the directory with the code. Return the document and that directory.
+
+    The document then has no working directory on this computer, so a plan with it compares all machines.
+    """
     script, root = find_script(document.data), _workdir_path(document.data).resolve()
+    data = dict(document.data)
+    if isinstance(workdir := data.pop("workdir", None), Mapping):
+        data["workdir"] = {key: value for key, value in workdir.items() if key not in ("path", "snapshot")}
     if script is None:
-        return document, root
+        return replace(document, data=data), root
     if not script.resolve().is_relative_to(root):
         root = script.resolve().parent
     name = script.resolve().relative_to(root).as_posix()
-    return replace(document, data={**document.data, "script": name}), root
+    return replace(document, data={**data, "script": name}), root
 
 
 def _workdir_path(data: Mapping[str, Any]) -> Path:

@@ -131,7 +131,13 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 )
 @spec_option("--priority", about="Jobs with a higher number start first.")
 @spec_option("--python", about="Python interpreter. Default: the one of the active environment.")
-@spec_option("--workdir", about="Directory to upload with the job. Default: the current directory.")
+@spec_option("--workdir", about="Directory in which the job runs. Default: the current directory.")
+@click.option(
+    "--snapshot",
+    is_flag=True,
+    default=None,
+    help="Run in a copy of the working directory, on this computer too.",
+)
 @spec_option(
     "--set",
     "sets",
@@ -140,7 +146,7 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 )
 @spec_option("--key", about="Idempotency key: submitting again with the same key returns the same job.")
 @click.option("--no-check", is_flag=True, help="Do not check a trainer's dataset before uploading it.")
-@click.option("--no-workdir", is_flag=True, help="Do not upload files.")
+@click.option("--no-workdir", is_flag=True, help="Run in an empty directory.")
 @click.option("--detach", "-d", is_flag=True, help="Submit, print the job's id, and exit.")
 @click.option("--dry-run", is_flag=True, help="Print the job spec without submitting it.")
 @json_option
@@ -190,12 +196,13 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, as_json: bo
     from anygpu.cli.jobs.warnings import submission_warnings
     from anygpu.sdk.context import find_context
     from anygpu.sdk.submission import prepare_spec
+    from anygpu.sdk.workdir import without_workdir
 
     client = connect(context_name, start=True)
     try:
         is_local = find_context(context_name).is_embedded
         spec = (
-            request.document.data
+            without_workdir(request.document.data)
             if not request.sends_files
             else prepare_spec(
                 client, request.document.data, server_is_local=is_local, check=request.checks_dataset

@@ -9,10 +9,10 @@ from typing import Any
 
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import used_time_s
+from anygpu.events.offers import LOCAL
 from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.jobspec import JobSpec
 
-LOCAL = "local"
 TRACKERS = ("mlflow", "wandb")  # trackers that need a package; the extra has the same name
 LOG_LINE_LIMIT = 64 * 1024
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
@@ -36,6 +36,7 @@ def build_assignment(
         "env": {**spec.env, **_tracker_env(spec)},
         "secrets": dict(secrets),
         "archive": archive,
+        **_directory(view, attempt, policy),
         "subdir": spec.workdir.subdir if spec.workdir else "",
         "requirements": _requirements(spec, attempt),
         "setup": list(spec.setup),
@@ -74,6 +75,17 @@ def _entry_point(spec: JobSpec) -> dict[str, Any]:
     else:
         run["code"] = spec.code
     return run
+
+
+def _directory(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> dict[str, str]:
+    """Return the directory in which the job runs in place; empty if the job runs in a directory of its own.
+
+    A directory of the server's machine is used only for attempts on this machine, and only for jobs of the
+    server's own organisation. An agent on this machine has the server's version, so it knows the field.
+    """
+    directory = view.spec.in_place
+    is_here = attempt.offer.backend == LOCAL and view.organisation == policy.own_organisation
+    return {"directory": directory} if directory is not None and is_here else {}
 
 
 def _tracker_env(spec: JobSpec) -> dict[str, str]:

@@ -154,7 +154,7 @@ def work_key(view: JobView) -> object:
     """Return a key that is equal for jobs that can share a comparison."""
     spec = view.spec
     what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
-    needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
+    needs = spec.workdir, spec.requirements, spec.setup, spec.image, spec.python
     where = spec.resources, spec.placement, has_resume_path(spec)
     return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
 

@@ -6,7 +6,7 @@ Functions named `..._reason` or `..._mismatch` return why it does not fit, or an
 from collections.abc import Collection
 from typing import NamedTuple
 
-from anygpu.events.offers import Offer
+from anygpu.events.offers import LOCAL, Offer
 from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.candidates import Location, location_of
 from anygpu.spec.jobspec import JobSpec
@@ -38,6 +38,8 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -
         return "forbidden by the job"
     if offer.refused:
         return offer.refused
+    if spec.in_place and offer.backend != LOCAL:
+        return f"has no copy of the job's files: the job runs in place, in {spec.in_place}; submit it with --snapshot"
     if offer.max_run_or_inf_s <= 0:
         return "has no time left for a run: its reservation is about to end"
     if spec.image and not offer.containers:

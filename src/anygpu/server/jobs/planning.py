@@ -1,6 +1,7 @@
 """Plan a job before it is submitted: analyse its code and compare configured backends with catalog offers."""
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from anygpu.control.clock import Clock
 from anygpu.control.schedule.compare import ReadPastRuns, TermsOf
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer
+from anygpu.server.jobs.code_files import read_code
 from anygpu.spec.jobspec import JobSpec
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.uploads import Uploads
@@ -89,23 +91,38 @@ def _modified_ns(path: Path) -> int:
 
 
 class AnalysisReader:
-    """Analyses the code of submitted jobs. Results are cached, because a job is planned for each of its attempts."""
+    """Analyses the code of submitted jobs. Results are cached, because a job is planned for each of its attempts.
 
-    def __init__(self, blobs: Blobs, uploads: Uploads) -> None:
+    The code of a job that runs in place is read from its directory on the server's machine, if the job is of
+    the server's own organisation.
+    """
+
+    def __init__(self, blobs: Blobs, uploads: Uploads, own_organisation: str) -> None:
         self._blobs, self._uploads = blobs, uploads
+        self._own_organisation = own_organisation
         self._cache: OrderedDict[object, Analysis | None] = OrderedDict()
 
     async def __call__(self, spec: JobSpec, organisation: str) -> "Analysis | None":
-        key = (organisation, spec.model_dump_json(include=ANALYSED_FIELDS))
+        files = await self._read_files(spec, organisation)
+        key = (organisation, spec.model_dump_json(include=ANALYSED_FIELDS), _content_key(files))
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
-        archive = await self._read_archive(spec, organisation)
-        analysis = await asyncio.to_thread(_analyse_archive, spec, archive)
+        analysis = (
+            await asyncio.to_thread(_analyse_files, spec, files)
+            if files
+            else await asyncio.to_thread(_analyse_archive, spec, await self._read_archive(spec, organisation))
+        )
         self._cache[key] = analysis
         if len(self._cache) > MAX_ANALYSES:
             self._cache.popitem(last=False)
         return analysis
+
+    async def _read_files(self, spec: JobSpec, organisation: str) -> dict[str, bytes]:
+        """Return the code of a job that runs in place; empty for other jobs."""
+        if spec.in_place is None or organisation != self._own_organisation:
+            return {}
+        return await asyncio.to_thread(read_code, spec, spec.in_place)
 
     async def _read_archive(self, spec: JobSpec, organisation: str) -> bytes:
         """Return the archive of the working directory; empty if there is none or it is too large to analyse."""
@@ -116,6 +133,17 @@ class AnalysisReader:
         info = await self._blobs.head(key)
         max_bytes = await asyncio.to_thread(_max_archive_bytes)
         return b"" if info is None or info.size > max_bytes else await self._blobs.get(key)
+
+
+def _content_key(files: Mapping[str, bytes]) -> str:
+    """Return a hash of the files; empty if there are none."""
+    if not files:
+        return ""
+    whole = hashlib.sha256()
+    for name, text in sorted(files.items()):
+        whole.update(hashlib.sha256(name.encode(errors="surrogateescape")).digest())
+        whole.update(hashlib.sha256(text).digest())
+    return whole.hexdigest()
 
 
 def _max_archive_bytes() -> int:

@@ -10,16 +10,18 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, JobSubmitted
 from anygpu.spec.load import from_mapping
 
-TABULAR = {"trainer": "tabular", "config": {"target": "species"}}
+TABULAR: dict[str, Any] = {"trainer": "tabular", "config": {"target": "species"}}
 
 
-def order(backend: str, **spec: Any) -> dict[str, Any]:
+def order(backend: str, organisation: str = "lab", **spec: Any) -> dict[str, Any]:
     launching = AttemptLaunching(
         attempt=1, name="anygpu-job-1", offer=Offer(backend=backend), ticket_sha256=""
     )
     events = [JobSubmitted(spec=from_mapping(spec)), launching]
     history = [
-        Recorded(organisation="lab", project="p", position=n, job_id="job", at_ms=n * 1000, event=event)
+        Recorded(
+            organisation=organisation, project="p", position=n, job_id="job", at_ms=n * 1000, event=event
+        )
         for n, event in enumerate(events, 1)
     ]
     view = fold(history)
@@ -67,3 +69,13 @@ def test_elsewhere_the_trackers_that_are_named_are_installed_too() -> None:
     }
     assert any(line.startswith("mlflow") for line in more)
     assert not any(line.startswith("wandb") for line in more)
+
+
+def test_only_jobs_of_the_servers_organisation_on_its_machine_run_in_place() -> None:
+    job: dict[str, Any] = {"script": "../x/train.py", "workdir": {"path": "/home/me"}}
+    here = order("local", organisation="local", **job)
+    assert (here["directory"], here["argv"]) == ("/home/me", ["python", "../x/train.py"])
+    assert "directory" not in order("local", organisation="lab", **job)
+    assert "directory" not in order("box", organisation="local", **job)
+    copied: dict[str, Any] = {"script": "train.py", "workdir": {"path": "/home/me", "archive": "0" * 64}}
+    assert "directory" not in order("local", organisation="local", **copied)

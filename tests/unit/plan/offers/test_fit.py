@@ -45,6 +45,11 @@ UNFIT = [
     (A100, {"placement": {"interruptible": "no"}}, "can be interrupted"),
     (replace(A100, refused="over its limit"), {}, "over its limit"),
     (
+        BOX,
+        {"workdir": {"path": "/home/me"}},
+        "has no copy of the job's files: the job runs in place, in /home/me; submit it with --snapshot",
+    ),
+    (
         A100,
         {"checkpoint": {}},
         "can be interrupted, and nothing shows that the job can resume; set checkpoint.paths,"
@@ -57,6 +62,12 @@ UNFIT = [
     (BOX, {"resources": {"cpus": 16}}, "has 8 CPUs, the job needs 16"),
     (BOX, {"resources": {"memory_gib": 64}}, "has 32 GiB of memory, the job needs 64"),
 ]
+
+
+def test_a_job_in_place_fits_the_servers_machine_and_a_copy_fits_others() -> None:
+    here = replace(BOX, backend="local")
+    assert unsuitable_reason(spec(workdir="/home/me"), here) == ""
+    assert unsuitable_reason(spec(workdir={"path": "/home/me", "archive": "0" * 64}), BOX) == ""
 
 
 @pytest.mark.parametrize(("offer", "fields", "reason"), UNFIT, ids=[row[2] for row in UNFIT])

@@ -1,0 +1,193 @@
+"""Choose where a job runs: in place, in the user's directory, or in a copy of the directory that is uploaded."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.errors import AnygpuError, NotFound, UnsafePath
+from anygpu.sdk.client import Client
+
+LOCAL = "local"
+STRATEGIES = ("cheapest", "fastest", "balanced")
+FIELDS_WITH_FILES = ("script", "command")
+
+
+def attach_workdir(
+    client: Client, spec: dict[str, Any], chosen: Path | None, *, server_is_local: bool
+) -> dict[str, Any]:
+    """Return the spec with its working directory, ready to submit.
+
+    `chosen` is the directory that the user named; None means the one in the spec, else the current directory.
+    The directory is uploaded if the job may run on another machine, or if the spec asks for a snapshot.
+    """
+    described = _described(spec)
+    if described.get("archive") or not (needs_files(spec) or chosen is not None):
+        return spec
+    chosen = chosen or _expand(described.get("path"))
+    if server_is_local and not described.get("snapshot") and not may_run_elsewhere(client, spec):
+        return _in_place(spec, described, chosen)
+    return _with_archive(client, spec, described, chosen)
+
+
+def without_workdir(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec without its working directory: the job starts in an empty directory."""
+    return {key: value for key, value in spec.items() if key != "workdir"}
+
+
+def needs_files(spec: Mapping[str, Any]) -> bool:
+    """Return whether the job needs a working directory.
+
+    A trainer given by name needs none, unless `workdir` is given.
+    """
+    if any(spec.get(kind) for kind in FIELDS_WITH_FILES):
+        return True
+    return bool(spec.get("trainer") and (trainer_file(spec) or spec.get("workdir")))
+
+
+def trainer_file(spec: Mapping[str, Any]) -> str | None:
+    file = str(spec.get("trainer") or "").partition(":")[0]
+    return file if file.endswith(".py") else None
+
+
+def placement_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec's placement section; an empty one for an invalid spec, which the server will reject."""
+    from anygpu.spec import from_mapping
+
+    if not spec.get("placement"):
+        return {}
+    try:
+        return from_mapping(spec).placement.model_dump()
+    except AnygpuError:
+        return {}
+
+
+def runs_only_elsewhere(spec: Mapping[str, Any]) -> bool:
+    """Return whether the spec lists its allowed backends and `local` is not among them."""
+    allowed = set(placement_of(spec).get("allowed") or ())
+    return bool(allowed) and LOCAL not in allowed
+
+
+def asks_for_other_backends(spec: Mapping[str, Any]) -> bool:
+    """Return whether the spec names other backends than `local`, or a strategy that compares backends."""
+    placement = placement_of(spec)
+    named = {*(placement.get("allowed") or ()), *(placement.get("fallbacks") or ())} - {LOCAL}
+    return bool(named) or placement.get("strategy") in STRATEGIES
+
+
+def may_run_elsewhere(client: Client, spec: Mapping[str, Any]) -> bool:
+    """Return whether the spec asks for other backends than `local`, and the server has one that the job may use."""
+    if runs_only_elsewhere(spec):
+        return True
+    if not asks_for_other_backends(spec):
+        return False
+    placement = placement_of(spec)
+    allowed, forbidden = placement.get("allowed") or (), placement.get("forbidden") or ()
+    names = {each["name"] for each in client.backends.list()["backends"]} - {LOCAL, *forbidden}
+    return bool(names & set(allowed) if allowed else names)
+
+
+def _described(spec: Mapping[str, Any]) -> dict[str, Any]:
+    described = spec.get("workdir") or {}
+    return {"path": described} if isinstance(described, str) else dict(described)
+
+
+def _expand(text: Any) -> Path | None:
+    return Path(str(text)).expanduser() if text else None
+
+
+def _in_place(spec: dict[str, Any], described: dict[str, Any], chosen: Path | None) -> dict[str, Any]:
+    """Return the spec of a job that runs in the user's directory, as `python script.py` would."""
+    root = _require_directory(chosen)
+    file = trainer_file(spec)
+    if file is not None:
+        root, name = resolve_script(file, chosen)
+        return {**spec, **_script_fields(spec, name, file), "workdir": {**described, "path": str(root)}}
+    script = spec.get("script")
+    named = {} if script is None else {"script": _script_in(root, str(script), chosen)}
+    if named and spec.get("image") and not _script_path(str(script), root, chosen).is_relative_to(root):
+        raise UnsafePath(
+            f"{script} is not inside the working directory {root}, and the container has no other directory.",
+            hint="Choose a directory that contains the script: --workdir.",
+        )
+    return {**spec, **named, "workdir": {**described, "path": str(root)}}
+
+
+def _script_in(root: Path, script: str, chosen: Path | None) -> str:
+    """Return the path that starts the script in `root`: the one that the user gave, if it is valid there."""
+    given = str(Path(script).expanduser()) if script.startswith("~") else script
+    path = _script_path(script, root, chosen)
+    return given if (root / given).is_file() else str(path)
+
+
+def _script_path(script: str, root: Path, chosen: Path | None) -> Path:
+    """Return the script's absolute path. Raise NotFound if there is no such file."""
+    path = Path(script).expanduser().absolute()
+    if chosen is not None and not Path(script).is_absolute() and (root / script).exists():
+        path = root / script
+    if not path.is_file():
+        raise NotFound(
+            f"There is no script {script!r}.", hint="Check the path; it is relative to the current directory."
+        )
+    return path
+
+
+def _require_directory(chosen: Path | None) -> Path:
+    root = (chosen or Path.cwd()).absolute()
+    if not root.is_dir():
+        raise NotFound(
+            f"There is no directory {root}.", hint="It is the job's working directory. Check the path."
+        )
+    return root
+
+
+def _with_archive(
+    client: Client, spec: dict[str, Any], described: dict[str, Any], chosen: Path | None
+) -> dict[str, Any]:
+    file = trainer_file(spec)
+    root, script = resolve_script(spec.get("script") or file, chosen)
+    from anygpu.spec.workdir import pack
+
+    with pack(root, described.get("ignore") or ()) as archive:
+        client.upload(archive.sha256, archive.path)
+        sent = {**described, "path": str(root), "archive": archive.sha256}
+    return {**spec, "workdir": sent, **_script_fields(spec, script, file)}
+
+
+def _script_fields(spec: Mapping[str, Any], script: str | None, trainer: str | None) -> dict[str, Any]:
+    if not script:
+        return {}
+    kind = str(spec.get("trainer")).partition(":")[2]
+    return {"trainer": f"{script}:{kind}"} if trainer else {"script": script}
+
+
+def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
+    """Return the directory to upload and the script's path in it.
+
+    `chosen` is the directory that the user named. Without it, the current directory is uploaded; for a script
+    outside the current directory, the directory of the script is uploaded.
+    """
+    root = _require_directory(chosen)
+    if script is None:
+        return _require_upload_root(root, chosen is not None), None
+    path = _script_path(script, root, chosen)
+    if chosen is not None and not path.is_relative_to(root):
+        raise UnsafePath(
+            f"{script} is not inside the working directory {root}. Choose a directory that contains it."
+        )
+    if chosen is None and (_is_home_or_root(root) or not path.is_relative_to(root)):
+        root = path.parent
+    return _require_upload_root(root, chosen is not None), path.relative_to(root).as_posix()
+
+
+def _require_upload_root(root: Path, chosen: bool) -> Path:
+    """Return `root`; raise UnsafePath for the home or root directory unless it was chosen explicitly."""
+    if not chosen and _is_home_or_root(root):
+        raise UnsafePath(
+            f"The working directory is {root}, and all its files would be uploaded.",
+            hint="Change to the project's directory, choose one with --workdir, or use --no-workdir.",
+        )
+    return root
+
+
+def _is_home_or_root(root: Path) -> bool:
+    return root in (Path.home(), Path(root.anchor))
