@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anygpu.control.agents.tickets import Tickets
+from anygpu.store.vault.key_file import read_signing_key
 from anygpu.wiring.server import ServerKeys
 from bench.peers import python_with
 from bench.server import BenchServer, Figure, quantile_ms
@@ -84,7 +85,7 @@ async def load(
     server: BenchServer, *, clients: int, points: int, every_s: float, seconds: float = SECONDS
 ) -> Load:
     """`clients` agents, each sending numbered batches over its own connection, for a bounded time."""
-    secret = ServerKeys.from_file(server.state / "signing.key").tickets
+    secret = ServerKeys.from_root(read_signing_key(server.state / "signing.key")).tickets
     job = server.call("POST", "/api/v1/training", {"command": "sleep 1", "priority": -1000})["id"]
     total = Load()
     started = time.perf_counter()

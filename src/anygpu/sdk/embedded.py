@@ -68,7 +68,9 @@ def find_running(state: Path) -> RunningServer | None:
     return server if _is_server_process(server.pid) else None
 
 
-def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> RunningServer:
+def ensure_running(
+    state: Path, on_start: Callable[[], None] = lambda: None, *, accept_new_keys: bool = False
+) -> RunningServer:
     """Return the server on this computer. Start the server if it is not running."""
     server = find_running(state)
     if server is not None:
@@ -79,7 +81,7 @@ def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> 
         if server is not None:
             return server
         on_start()
-        return _start(state)
+        return _start(state, server_command(state, accept_new_keys=accept_new_keys))
 
 
 def create_state_dir(state: Path) -> None:
@@ -116,22 +118,23 @@ def stop(state: Path, timeout_s: float = 20) -> int | None:
     return server.pid
 
 
-def server_command(state: Path) -> list[str]:
+def server_command(state: Path, *, accept_new_keys: bool = False) -> list[str]:
     """Return the command that starts the server, with a free port if the configured port is in use."""
     from anygpu import settings
 
     port = settings.load(overrides={"state": state}).server.port
     chosen = port if _is_port_free(port) else 0
-    return [sys.executable, "-m", "anygpu.server", "--state", str(state), "--port", str(chosen)]
+    command = [sys.executable, "-m", "anygpu.server", "--state", str(state), "--port", str(chosen)]
+    return [*command, "--accept-new-keys"] if accept_new_keys else command
 
 
-def _start(state: Path) -> RunningServer:
+def _start(state: Path, command: list[str]) -> RunningServer:
     import subprocess
 
     log = state / "server.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
         child = subprocess.Popen(
-            server_command(state),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

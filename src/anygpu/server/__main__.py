@@ -18,10 +18,10 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    settings = _settings(sys.argv[1:])
+    settings, accept_new_keys = _parse_arguments(sys.argv[1:])
     try:
         _prepare_fast_start()
-        _run(settings)
+        _run(settings, accept_new_keys)
     except AnygpuError as error:
         sys.stderr.write(f"anygpu: {error}\n")
         sys.exit(FAILED)
@@ -41,13 +41,16 @@ def _prepare_fast_start() -> None:
         pydantic.BaseModel.model_config = default
 
 
-def _settings(arguments: list[str]) -> Settings:
+def _parse_arguments(arguments: list[str]) -> tuple[Settings, bool]:
     parser = argparse.ArgumentParser(prog="python -m anygpu.server", description="Run the anygpu server.")
     parser.add_argument("--state", help="state directory")
     parser.add_argument("--config", type=Path, help="settings file")
     parser.add_argument("--host", help="address of the API")
     parser.add_argument("--port", type=int, help="port of the API; 0 chooses a free port")
     parser.add_argument("--agent-port", type=int, help="port of the agent listener; 0 chooses a free port")
+    parser.add_argument(
+        "--accept-new-keys", action="store_true", help="use new keys in place of lost or replaced ones"
+    )
     options = parser.parse_args(arguments)
     keys = {
         "state": options.state,
@@ -57,14 +60,14 @@ def _settings(arguments: list[str]) -> Settings:
     }
     overrides: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     try:
-        return load(options.config, overrides=overrides)
+        return load(options.config, overrides=overrides), options.accept_new_keys
     except AnygpuError as error:
         parser.error(str(error))
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: Settings, accept_new_keys: bool) -> None:
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, accept_new_keys))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -75,14 +78,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, accept_new_keys: bool) -> None:
     from anygpu.server.process import log
     from anygpu.wiring.server import run_server
 
     log.configure(settings.server.log_level, settings.server.log_format)
     stop = asyncio.Event()
     _install_signal_handlers(stop, settings.state / "server.json")
-    async with run_server(settings) as address:
+    async with run_server(settings, accept_new_keys=accept_new_keys) as address:
         sys.stdout.write(json.dumps(address) + "\n")
         sys.stdout.flush()
         await stop.wait()

@@ -5,12 +5,10 @@ import getpass
 import hashlib
 import hmac
 import os
-import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from anygpu import __version__
@@ -55,7 +53,13 @@ from anygpu.wiring.control import (
     control_policy,
     terms_by_backend,
 )
-from anygpu.wiring.stores import build_retention, key_file, key_rotation, open_stores
+from anygpu.wiring.stores import (
+    build_retention,
+    key_rotation,
+    open_server_keys,
+    open_stored_database,
+    open_stores,
+)
 
 ORGANISATION, PROJECT = "local", "default"
 
@@ -69,8 +73,7 @@ class ServerKeys:
     machines: bytes
 
     @classmethod
-    def from_file(cls, path: Path) -> "ServerKeys":
-        root = state.load_or_create_secret(path)
+    def from_root(cls, root: bytes) -> "ServerKeys":
         made = {name: hmac.new(root, name.encode(), hashlib.sha256).digest() for name in cls.__slots__}
         return cls(**made)
 
@@ -88,7 +91,7 @@ class ServerParts:
 
 
 @asynccontextmanager
-async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
+async def run_server(settings: Settings, *, accept_new_keys: bool = False) -> AsyncIterator[dict[str, Any]]:
     """Run a complete server while the `async with` block runs. The value is the server's address.
 
     At the end of the block, everything is closed in reverse order.
@@ -101,7 +104,7 @@ async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
         agent_socket = state.bind_agents(
             settings.state, settings.server.agent_host, settings.server.agent_port
         )
-        parts = await _assemble(settings, local_url(agent_socket), stack)
+        parts = await _assemble(settings, local_url(agent_socket), stack, accept_new_keys=accept_new_keys)
         services = parts.services
         await _start_listeners(settings, services, api_socket, agent_socket, stack)
         await stack.enter_async_context(_background(parts.backends.follow(REFRESH_EVERY_S)))
@@ -116,12 +119,15 @@ async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
         services.stream_sources.hub.close()
 
 
-async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -> ServerParts:
-    keys = ServerKeys.from_file(key_file(settings))
+async def _assemble(
+    settings: Settings, agent_url: str, stack: AsyncExitStack, *, accept_new_keys: bool
+) -> ServerParts:
+    database = await open_stored_database(settings, stack)
+    keys = ServerKeys.from_root(await open_server_keys(settings, database, accept_new=accept_new_keys))
     runtime = Runtime(clock=SystemClock(), randomness=SystemRandomness(), wake=LoopWake())
     hub = _hub(settings)
     recording = OutcomeWriter()
-    stores = await open_stores(settings, keys.blobs, _notify_all(hub.on_commit, recording.on_commit), stack)
+    stores = open_stores(settings, database, keys.blobs, _notify_all(hub.on_commit, recording.on_commit))
     policy, tickets = control_policy(settings, ORGANISATION), Tickets(keys.tickets)
     backends = await open_backends(
         settings,
@@ -287,16 +293,12 @@ def _origin(key: str, text: str) -> Origin:
 
 async def _ensure_own_token(settings: Settings, access: Authenticator) -> None:
     """Create the operator's token and store it in the state directory, unless it exists already."""
-    token = state.load_or_create_secret(settings.state / "token", _new_token).decode().strip()
+    token = state.load_or_create_token(settings.state / "token")
     try:
         await access.caller_for_token(token)
     except Unauthorized:
         scope = Scope(organisation=ORGANISATION, project=PROJECT, person=_user_name())
         await access.create_token(scope, Role.OPERATOR, label="this machine", token=token)
-
-
-def _new_token() -> bytes:
-    return f"anygpu_{secrets.token_urlsafe(32)}\n".encode()
 
 
 def _user_name() -> str:

@@ -23,6 +23,7 @@ from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.reports import SqlReports
 from anygpu.store.sql.retention import prune
 from anygpu.store.sql.statements import fetch_all
+from anygpu.store.vault.identity import SIGNING, VAULT, open_keys
 from anygpu.store.vault.profiles import Profiles
 from anygpu.store.vault.rotation import RotationResult, rotate_keys
 from anygpu.store.vault.secrets import Secrets
@@ -44,11 +45,20 @@ class Stores:
     outcomes: Outcomes
 
 
-async def open_stores(
-    settings: Settings, secret: bytes, on_commit: OnCommit, stack: AsyncExitStack
-) -> Stores:
+async def open_stored_database(settings: Settings, stack: AsyncExitStack) -> Database:
     database = await open_database(settings.database_url)
     stack.push_async_callback(database.close)
+    return database
+
+
+async def open_server_keys(settings: Settings, database: Database, *, accept_new: bool) -> bytes:
+    """Check both key files, and return the signing key. Raise KeyUnusable if a key is missing or another one."""
+    [signing_key] = await open_keys(database, SIGNING, _key_file(settings), accept_new=accept_new)
+    await open_keys(database, VAULT, _vault_file(settings), accept_new=accept_new)
+    return signing_key
+
+
+def open_stores(settings: Settings, database: Database, secret: bytes, on_commit: OnCommit) -> Stores:
     blobs = open_blobs(settings.blobs_url, secret=secret, options=_blob_options(settings))
     return Stores(
         database=database,
@@ -101,10 +111,10 @@ def _blob_options(settings: Settings) -> dict[str, Any]:
     return options
 
 
-def key_file(settings: Settings) -> Path:
+def _key_file(settings: Settings) -> Path:
     chosen = settings.server.signing_key
     return Path(chosen).expanduser() if chosen else settings.state / "signing.key"
 
 
 def _vault_file(settings: Settings) -> Path:
-    return key_file(settings).with_name("secrets.key")
+    return _key_file(settings).with_name("secrets.key")

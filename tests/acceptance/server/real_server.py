@@ -36,9 +36,9 @@ class Server:
         self._error = folder / "server.err"
         self.start()
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         started = time.monotonic()
-        command = [sys.executable, "-m", "anygpu.server", "--state", str(self.state), "--port", "0"]
+        command = [sys.executable, "-m", "anygpu.server", "--state", str(self.state), "--port", "0", *options]
         with self._error.open("ab") as error:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=error, env=self._environment

@@ -22,6 +22,7 @@ from anygpu.spec.sections import Resources
 from anygpu.store.scope import Scope
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.vault.key_file import create_private_file, new_vault_key
 from anygpu.store.vault.profiles import Profiles
 from anygpu.store.vault.rotation import RotationResult, rotate_keys
 from anygpu.store.vault.vault import Vault
@@ -40,6 +41,7 @@ class Rig:
         self, database: InlineDatabase, folder: Path, tables: list[SettingsBackend] | None = None
     ) -> None:
         self.journal = SqlJournal(database)
+        create_private_file(folder / "secrets.key", new_vault_key())
         self.profiles = Profiles(database, folder / "secrets.key")
         self.reports: list[str] = []
         self.opened = 0

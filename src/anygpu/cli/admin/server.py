@@ -20,32 +20,39 @@ if TYPE_CHECKING:
 
 @click.command(name="up")
 @click.option("--detach", "-d", is_flag=True, help="Start the server in the background and exit.")
+@click.option(
+    "--accept-new-keys",
+    is_flag=True,
+    help="Use new keys in place of lost or replaced ones. See the security page.",
+)
 @json_option
 @click.pass_context
-def up_command(context: click.Context, /, detach: bool, as_json: bool) -> None:
+def up_command(context: click.Context, /, detach: bool, accept_new_keys: bool, as_json: bool) -> None:
     """Run the server in the foreground. Prints its address and a login link for the browser."""
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
-    if detach:
-        print_address(embedded.ensure_running(state), as_json, how_to_stop="`anygpu down`")
-        return
-    if (server := embedded.find_running(state)) is not None:
+    if (server := embedded.find_running(state)) is not None and (accept_new_keys or not detach):
         raise Conflict(
             f"A server is already running at {server.url} (process {server.pid}).",
             hint="Stop it with `anygpu down`.",
         )
+    if detach:
+        server = embedded.ensure_running(state, accept_new_keys=accept_new_keys)
+        print_address(server, as_json, how_to_stop="`anygpu down`")
+        return
     embedded.create_state_dir(state)
-    context.exit(_run_in_foreground(as_json))
+    context.exit(_run_in_foreground(as_json, accept_new_keys=accept_new_keys))
 
 
-def _run_in_foreground(as_json: bool) -> int:
+def _run_in_foreground(as_json: bool, *, accept_new_keys: bool) -> int:
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
+    command = embedded.server_command(state, accept_new_keys=accept_new_keys)
     # Treat a service manager's SIGTERM like Ctrl-C, so that the server stops with this process.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    child = subprocess.Popen(embedded.server_command(state), stdout=subprocess.DEVNULL, process_group=0)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, process_group=0)
     try:
         while child.poll() is None and (server := embedded.find_running(state)) is None:
             time.sleep(embedded.POLL_S)

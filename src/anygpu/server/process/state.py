@@ -6,8 +6,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from anygpu.errors import AnygpuError
 from anygpu.files import write_atomic
 from anygpu.server.process import log
 from anygpu.server.process.listeners import bind
+from anygpu.store.vault.key_file import KeyUnusable, create_private_file, read_private_file
 
-KEY_BYTES = 32
+TOKEN_BYTES = 32
 BIND_RETRY_S = 5.0
 # Below the range of outgoing connections, so that no other program takes the port while the server restarts.
 AGENT_PORTS = range(20_000, 30_000)
@@ -93,18 +94,20 @@ def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def load_or_create_secret(
-    path: Path, make: Callable[[], bytes] = lambda: secrets.token_bytes(KEY_BYTES)
-) -> bytes:
-    """Return the secret in a file. Create the file, with mode 0600, if it does not exist.
+def load_or_create_token(path: Path) -> str:
+    """Return the operator's token. Create the file, with mode 0600, if it does not exist.
 
-    Processes that do this at the same time get the same secret.
+    Processes that do this at the same time get the same token.
     """
     if not path.exists():
-        with suppress(FileExistsError):
-            write_atomic(path, make(), overwrite=False)
-    _require_private(path)
-    return path.read_bytes()
+        create_private_file(path, f"anygpu_{secrets.token_urlsafe(TOKEN_BYTES)}\n".encode())
+    token = read_private_file(path).decode("ascii", "replace").strip()
+    if len(token) < TOKEN_BYTES or not token.isprintable() or " " in token:
+        raise KeyUnusable(
+            f"The file {path} does not contain a token.",
+            hint="Restore it, or delete it: the server then creates a new token when it starts.",
+        )
+    return token
 
 
 def bind_api(host: str, port: int) -> socket.socket:
@@ -155,11 +158,3 @@ def _bind_free_port(host: str) -> socket.socket:
         except OSError:
             continue
     return bind_api(host, 0)
-
-
-def _require_private(path: Path) -> None:
-    if path.stat().st_mode & 0o077:
-        raise AnygpuError(
-            f"other users can read the secret in {path}",
-            hint=f"Run `chmod 600 {path}`. Replace the secret if it was seen.",
-        )

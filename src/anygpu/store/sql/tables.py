@@ -256,7 +256,16 @@ Table(
     Column("created_at_ms", BigInteger, nullable=False),
     Column("used_at_ms", BigInteger),
     Column("expires_at_ms", BigInteger),
+    Column("parent", String),  # the token that a browser session or login link was made from
     Index("tokens_of_project", "organisation", "project"),
+    Index("tokens_of_parent", "parent"),
+)
+
+Table(  # values that belong to the whole database; see `anygpu.store.sql.properties`
+    "properties",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("value", Text, nullable=False),
 )
 
 Table(  # time and cost of completed jobs, and the predictions

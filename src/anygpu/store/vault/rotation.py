@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.vault.identity import VAULT, record_key
 from anygpu.store.vault.vault import DecryptionFailed, Vault
 
 _ENCRYPTED_COLUMNS = (("secrets", "value"), ("profiles", "credentials"))
@@ -30,6 +31,7 @@ async def rotate_keys(database: Database, vault: Vault, *, new_key: bool) -> Rot
         vault.add_key()
 
     def work(connection: Connection) -> RotationResult:
+        record_key(connection, VAULT, vault.newest_key())
         results = [
             _reencrypt_column(connection, vault, table, column) for table, column in _ENCRYPTED_COLUMNS
         ]

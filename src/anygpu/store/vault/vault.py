@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from anygpu.errors import SecretMissing
 from anygpu.files import write_atomic
+from anygpu.store.vault.key_file import new_vault_key, read_vault_keys
 
 if TYPE_CHECKING:
-    from cryptography.fernet import Fernet, MultiFernet
+    from cryptography.fernet import MultiFernet
 
-FileStamp = tuple[int, int, int]
+FileStamp = tuple[int, int, int, int]
 
 
 class DecryptionFailed(SecretMissing):
@@ -27,7 +28,8 @@ class Vault:
     """Encrypts and decrypts text.
 
     The key file has one key per line, the newest first. New values are encrypted with the first key; older
-    keys still decrypt older values. The file is read again when it changes.
+    keys still decrypt older values. The file is read again when it changes, and is never created here: without
+    it, every method raises KeyUnusable.
     """
 
     def __init__(self, key_file: Path) -> None:
@@ -59,12 +61,13 @@ class Vault:
 
         If two processes add keys at the same time, both keys are kept.
         """
-        from cryptography.fernet import Fernet
-
-        _read_or_create_keys(self._key_file, Fernet.generate_key())
         with _directory_lock(self._key_file.parent):
-            keys = [Fernet.generate_key(), *self._key_file.read_bytes().split()]
-            write_atomic(self._key_file, _key_lines(keys))
+            lines = [new_vault_key(), *(key + b"\n" for key in read_vault_keys(self._key_file))]
+            write_atomic(self._key_file, b"".join(lines))
+
+    def newest_key(self) -> bytes:
+        """Return the key that new values are encrypted with."""
+        return read_vault_keys(self._key_file)[0]
 
     def reencrypt(self, encrypted: bytes) -> bytes:
         """Return the same value encrypted with the newest key."""
@@ -81,48 +84,20 @@ class Vault:
     def _cipher(self) -> "MultiFernet":
         from cryptography.fernet import Fernet, MultiFernet
 
-        if self._keys is None or self._key_file_stamp != _file_stamp(self._key_file):
-            lines = _read_or_create_keys(self._key_file, Fernet.generate_key())
-            self._key_file_stamp = _file_stamp(self._key_file)
-            self._keys = MultiFernet([_parse_key(line, self._key_file) for line in lines])
+        stamp = _file_stamp(self._key_file)
+        if self._keys is None or self._key_file_stamp != stamp:
+            self._keys = MultiFernet([Fernet(key) for key in read_vault_keys(self._key_file)])
+            self._key_file_stamp = stamp
         return self._keys
 
 
-def _parse_key(line: bytes, path: Path) -> "Fernet":
-    from cryptography.fernet import Fernet
-
-    try:
-        return Fernet(line)
-    except ValueError as error:
-        raise DecryptionFailed(
-            f"A line of the key file {path} is not a valid key.",
-            hint="Correct the line, or restore the file from a backup.",
-        ) from error
-
-
 def _file_stamp(path: Path) -> FileStamp | None:
+    """Return values that change with the file and its mode; None if there is no file."""
     try:
         status = path.stat()
     except FileNotFoundError:
         return None
-    if status.st_mode & 0o077:
-        raise DecryptionFailed(
-            f"Other users can read the key file {path}.",
-            hint=f"Run `chmod 600 {path}`, and rotate the key if somebody may have read it.",
-        )
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _read_or_create_keys(path: Path, new_key: bytes) -> Sequence[bytes]:
-    """Return the keys in the key file, which is created at first use.
-
-    If two processes create the file at the same time, both use the key of the process that was first.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_bytes().split()
-    with contextlib.suppress(FileExistsError):
-        write_atomic(path, _key_lines([new_key]), overwrite=False)
-    return path.read_bytes().split()
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
 
 
 @contextlib.contextmanager
@@ -137,7 +112,3 @@ def _directory_lock(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _key_lines(keys: Sequence[bytes]) -> bytes:
-    return b"\n".join(keys) + b"\n"

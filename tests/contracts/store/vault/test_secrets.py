@@ -8,6 +8,7 @@ from cryptography.fernet import Fernet
 from anygpu.errors import InvalidSpec, NotFound, SecretMissing, TooLarge
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.vault.key_file import create_private_file, new_vault_key
 from anygpu.store.vault.secrets import SecretInfo, Secrets
 from anygpu.testing.samples.jobs import LAB, LAB_OTHER_PROJECT, STRANGER
 
@@ -76,6 +77,7 @@ async def test_without_its_key_a_secret_is_missing_and_says_so(
     vault: Secrets, database: Database, tmp_path: Path
 ) -> None:
     await vault.put(LAB, "K", "v", at_ms=1)
+    create_private_file(tmp_path / "other.key", new_vault_key())
     with pytest.raises(SecretMissing, match=r"other\.key"):
         await Secrets(database, tmp_path / "other.key").get(LAB, "K")
 
