@@ -90,7 +90,10 @@ FIELDS: dict[str, Chooses | Assigned | Refused | Proven] = {
     "tags": Proven(JOBS, "test_lists_are_filtered_by_status_tag_name_and_text"),
     "env": Assigned({"env": {"WORKERS": "4"}}, "env", {"WORKERS": "4"}),
     "secrets": Proven(JOBS, "test_a_secret_reaches_the_job_and_is_masked_in_its_output"),
-    "workdir.path": Proven("tests/unit/sdk/test_submission.py", "test_a_script_is_found_relative_to_workdir"),
+    "workdir.path": Proven(
+        "tests/acceptance/cli/test_in_place.py", "test_a_job_file_runs_in_its_own_directory"
+    ),
+    "workdir.snapshot": Proven("tests/acceptance/cli/test_in_place.py", "test_a_snapshot_runs_in_a_copy"),
     "workdir.ignore": Proven(
         "tests/unit/spec/test_ignore.py", "test_our_own_ignore_file_wins_over_git_and_the_spec_over_both"
     ),
@@ -207,7 +210,7 @@ def entries(kind: type[Any]) -> list[Any]:
 @pytest.mark.parametrize("entry", entries(Chooses))
 def test_the_field_decides_which_machines_fit(entry: Chooses) -> None:
     spec = from_mapping({"script": "train.py", **entry.spec})
-    require_supported(spec)
+    require_supported(spec, may_run_in_place=True)
     assert unfit_reason(spec, MACHINE) == ""
     assert unfit_reason(spec, replace(MACHINE, **entry.other)) != ""
 
@@ -215,7 +218,7 @@ def test_the_field_decides_which_machines_fit(entry: Chooses) -> None:
 @pytest.mark.parametrize("entry", entries(Assigned))
 def test_the_agent_gets_the_field(entry: Assigned) -> None:
     job = view(*training(), **entry.spec)
-    require_supported(job.spec)
+    require_supported(job.spec, may_run_in_place=True)
     found: Any = build_assignment(
         job, job.attempts[0], ControlPolicy(), secrets={}, archive=None, resume=None
     )
@@ -227,7 +230,7 @@ def test_the_agent_gets_the_field(entry: Assigned) -> None:
 @pytest.mark.parametrize("entry", entries(Refused))
 def test_the_job_is_refused_because_of_the_field(entry: Refused) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        require_supported(from_mapping({"script": "train.py", **entry.spec}))
+        require_supported(from_mapping({"script": "train.py", **entry.spec}), may_run_in_place=True)
     assert [problem.place for problem in refused.value.problems] == [entry.place]
     assert refused.value.problems[0].suggestion
 
