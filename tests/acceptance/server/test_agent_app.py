@@ -162,6 +162,38 @@ def test_a_signed_url_allows_only_its_own_method_and_key(
     assert server.ask("PUT", link, b"y", token=None).status == 403
 
 
+def test_an_old_upload_url_cannot_change_a_published_artifact(
+    server: Server, superseded: tuple[str, dict[str, Any]]
+) -> None:
+    job_id, _ = superseded
+    token = work_of(server, job_id, 2)["token"]
+    content = b"published"
+    sha256 = hashlib.sha256(content).hexdigest()
+    chunk = {"size": len(content), "sha256": sha256}
+    offer = {"name": "model.pt", "file": {"path": "model.pt", **chunk, "chunks": [chunk]}}
+    begun = server.ask("POST", "/agent/v1/artifacts", offer, token=token, base=server.agent_url).json
+    where = begun["uploads"][0]["url"].removeprefix(server.agent_url)
+
+    def put(body: bytes) -> int:
+        return server.ask("PUT", where, body, token=None, base=server.agent_url).status
+
+    def published() -> list[bytes]:
+        made = server.ask("GET", f"/api/v1/training/{job_id}/artifacts").json["artifacts"]
+        links = [url for each in made if each["name"] == "model.pt" for url in each["urls"]]
+        return [server.ask("GET", link.removeprefix(server.url), token=None).data for link in links]
+
+    assert put(b"forgeries") == 400  # same size, other content
+    assert put(content) == 201
+    assert put(content) == 201
+    commit = f"/agent/v1/artifacts/{begun['id']}/commit"
+    assert server.ask("POST", commit, {}, token=token, base=server.agent_url).status == 200
+    assert put(b"forgeries") == 400
+    assert put(content) == 201
+    assert published() == [content]
+    assert server.ask("POST", commit, {}, token=token, base=server.agent_url).status == 200
+    assert published() == [content]
+
+
 @pytest.mark.parametrize(
     ("query", "body", "status"),
     [

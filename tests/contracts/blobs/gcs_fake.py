@@ -69,6 +69,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.read(key) if key else self.list(query)
         if self.command == "DELETE":
             return self.delete(key, query)
+        if copied := self.headers.get("x-goog-copy-source"):
+            return self.copy(key, unquote(copied).removeprefix(f"{BUCKET}/"))
         if "uploads" in query:
             return self.begin(key)
         if "uploadId" in query:
@@ -104,6 +106,13 @@ class Handler(BaseHTTPRequestHandler):
             else ""
         )
         self.answer(200, f"<ListBucketResult>{contents}{token}</ListBucketResult>")
+
+    def copy(self, key: str, source: str) -> None:
+        found = self.bucket.objects.get(source)
+        if found is None:
+            return self.answer(404, "<Error><Code>NoSuchKey</Code></Error>")
+        etag = self.bucket.put(key, found.data).etag
+        return self.answer(200, f"<CopyObjectResult><ETag>{etag}</ETag></CopyObjectResult>")
 
     def begin(self, key: str) -> None:
         upload = uuid.uuid4().hex

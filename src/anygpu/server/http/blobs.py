@@ -10,12 +10,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from anygpu.api.reports import StoredBlob
-from anygpu.errors import BlobMissing, TooLarge
+from anygpu.errors import BlobCorrupt, BlobMissing, TooLarge
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.errors import MalformedRequest
 from anygpu.server.services import Services
 from anygpu.store.blobs.contract import BlobInfo, Blobs
+from anygpu.store.blobs.keys import chunk_sha256
 from anygpu.store.blobs.signing import verify_url
+from anygpu.store.blobs.uploads import verify_stream
 
 
 def absolute_url(url: str, base: str) -> str:
@@ -63,8 +65,19 @@ async def _put(request: Request, blobs: Blobs, key: str, max_bytes: int) -> Resp
             f"the upload has {content_length} bytes, which is more than this URL allows",
             limit_bytes=max_bytes,
         )
-    info = await blobs.put(key, _read_limited(request, max_bytes))
+    try:
+        info = await blobs.put(key, _verified_body(request, key, max_bytes))
+    except BlobCorrupt:
+        raise MalformedRequest(
+            "the body does not have the SHA-256 in the path, so it was not stored; send the chunk of this URL"
+        ) from None
     return JsonResponse(StoredBlob(key=info.key, size=info.size), 201)
+
+
+def _verified_body(request: Request, key: str, max_bytes: int) -> AsyncIterator[bytes]:
+    """Return the pieces of the body. If the key contains the hash of its content, the hash is verified."""
+    body, sha256 = _read_limited(request, max_bytes), chunk_sha256(key)
+    return body if sha256 is None else verify_stream(body, sha256=sha256, limit=max_bytes)
 
 
 async def _read_limited(request: Request, max_bytes: int) -> AsyncIterator[bytes]:

@@ -2,7 +2,8 @@
 
 1. The agent sends a manifest, which lists the files and their chunks, and uploads the chunks that the server
    does not have.
-2. The server reads the stored chunks back and verifies their hashes.
+2. The server moves the uploaded chunks to keys that the agent cannot write to, reads them back and verifies
+   their hashes.
 3. The caller appends the event to the journal. `anygpu gc` deletes manifests that no event refers to.
 """
 
@@ -134,20 +135,27 @@ class ChunkVerifier:
         return await asyncio.shield(task)
 
     async def _is_stored(self, owner: UploadOwner, chunk: Chunk, oldest_ms: int) -> bool:
-        async with self._head_slots:
-            info = await self._blobs.head(owner.chunk_key(chunk.sha256))
-        return info is not None and info.size == chunk.size and info.modified_ms >= oldest_ms
+        for key in (owner.chunk_key(chunk.sha256), owner.incoming_key(chunk.sha256)):
+            async with self._head_slots:
+                info = await self._blobs.head(key)
+            if info is not None and info.size == chunk.size and info.modified_ms >= oldest_ms:
+                return True
+        return False
 
     async def _verify_files(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
         results = await asyncio.gather(*(self._verify_file(owner, file) for file in manifest.files))
         return list(dict.fromkeys(sha256 for damaged in results for sha256 in damaged))
 
     async def _verify_file(self, owner: UploadOwner, file: ManifestFile) -> Sequence[str]:
-        whole = hashlib.sha256()
+        whole: Hasher = hashlib.sha256()
+        damaged: list[str] = []
         async with self._file_slots:
-            damaged = [
-                chunk.sha256 for chunk in file.chunks if not await self._verify_chunk(owner, chunk, whole)
-            ]
+            for chunk in file.chunks:
+                extended = await self._verify_chunk(owner, chunk, whole)
+                if extended is None:
+                    damaged.append(chunk.sha256)
+                else:
+                    whole = extended
         if not damaged and whole.hexdigest() != file.sha256:
             raise BlobCorrupt(
                 f"The chunks of {file.path!r} are intact, but together they do not have the sha256 {file.sha256}.",
@@ -155,17 +163,41 @@ class ChunkVerifier:
             )
         return damaged
 
-    async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> bool:
-        key, digest = owner.chunk_key(chunk.sha256), hashlib.sha256()
+    async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> Hasher | None:
+        """Return the hash of the file including this chunk, or None if the chunk is missing or damaged.
+
+        An uploaded chunk is first moved to a key for which nobody has an upload URL, and then read. So it
+        cannot change after it was verified. A published chunk that is intact is never replaced.
+        """
+        key = owner.chunk_key(chunk.sha256)
+        known = await self._hash_chunk(key, chunk, whole)
+        if known is not None:
+            return known
+        is_new = await self._take_incoming(owner, chunk)
+        # Read again even if nothing was moved: the chunk may be in two files that are verified at the same time.
+        uploaded = await self._hash_chunk(key, chunk, whole)
+        if uploaded is None and is_new:
+            await self._blobs.delete(key)
+        return uploaded
+
+    async def _take_incoming(self, owner: UploadOwner, chunk: Chunk) -> bool:
+        try:
+            await self._blobs.move(owner.incoming_key(chunk.sha256), owner.chunk_key(chunk.sha256))
+        except BlobMissing:
+            return False
+        return True
+
+    async def _hash_chunk(self, key: str, chunk: Chunk, whole: Hasher) -> Hasher | None:
         info = await self._blobs.head(key)
         if info is None or info.size != chunk.size:  # no need to read the chunk
-            return False
+            return None
+        digest, whole = hashlib.sha256(), whole.copy()
         try:
             async for piece in self._blobs.stream(key):
                 await update_hashes(piece, digest, whole)
         except BlobMissing:
-            return False
-        return digest.hexdigest() == chunk.sha256
+            return None
+        return whole if digest.hexdigest() == chunk.sha256 else None
 
 
 URL_LIFE_S = 3600.0
@@ -309,7 +341,7 @@ class Checkpoints:
         return tuple(await asyncio.gather(*(self._sign_upload(owner, chunk) for chunk in chunks)))
 
     async def _sign_upload(self, owner: UploadOwner, chunk: Chunk) -> ChunkUpload:
-        key = owner.chunk_key(chunk.sha256)
+        key = owner.incoming_key(chunk.sha256)
         url = await self._blobs.sign("PUT", key, expires_s=self._url_life_s, max_size=chunk.size)
         return ChunkUpload(sha256=chunk.sha256, url=url)
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from anygpu.store.blobs.contract import BlobInfo, Method
 from anygpu.store.blobs.keys import require_safe_key, require_signable_key
 from anygpu.store.blobs.local import AtomicFile
-from anygpu.store.blobs.object_store import PIECE_BYTES, ObstoreReader, rechunk, translate_write_errors
+from anygpu.store.blobs.object_store import (
+    PIECE_BYTES,
+    ObstoreReader,
+    rechunk,
+    translate_read_errors,
+    translate_write_errors,
+)
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
@@ -47,6 +53,16 @@ class CloudBlobs(ObstoreReader):
         size = len(data) if isinstance(data, bytes) else data.stat().st_size
         # The local clock instead of the store's: reading that one would take a second request.
         return BlobInfo(key=key, size=size, modified_ms=time.time_ns() // 1_000_000)
+
+    async def move(self, source: str, target: str) -> None:
+        await self._in_thread(self._copy, require_safe_key(source), require_safe_key(target))
+        await self.delete(source)
+
+    def _copy(self, source: str, target: str) -> None:
+        import obstore
+
+        with translate_read_errors(source):
+            obstore.copy(self._store, source, target)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         """Return a signed URL.

@@ -47,6 +47,13 @@ class Blobs(Protocol):
         """
         ...
 
+    async def move(self, source: str, target: str) -> None:
+        """Rename a blob, and replace the blob that `target` may name. Raises BlobMissing if there is no `source`.
+
+        If the process ends in between, the blob has at least one of the two keys.
+        """
+        ...
+
     async def delete(self, key: str) -> None:
         """Delete a blob. Deleting a blob that does not exist is not an error."""
         ...

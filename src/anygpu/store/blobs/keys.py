@@ -18,7 +18,9 @@ _MANIFEST = re.compile(
     rf"{ROOT}/(?P<organisation>{_NAME})/jobs/(?P<job>{_NAME})/attempts/(?P<attempt>\d+)"
     rf"/manifests/(?P<id>{_SHA256})\.json"
 )
-_CHUNK = re.compile(rf"{ROOT}/(?:{_NAME})/jobs/(?:{_NAME})/attempts/\d+/chunks/{_SHA256}")
+_CHUNK = re.compile(
+    rf"{ROOT}/(?:{_NAME})/jobs/(?:{_NAME})/attempts/\d+/(?:chunks|incoming)/(?P<sha256>{_SHA256})"
+)
 _PLAN = re.compile(rf"{ROOT}/(?:{_NAME})/plans/{_SHA256}\.json")
 _UPLOAD = re.compile(rf"{ROOT}/(?:{_NAME})/uploads/{_SHA256}")
 
@@ -41,6 +43,13 @@ class UploadOwner:
 
     def chunk_key(self, sha256: str) -> str:
         return f"{self.folder}/chunks/{sha256}"
+
+    def incoming_key(self, sha256: str) -> str:
+        """Return the key to which the agent uploads a chunk. The server moves the chunk to `chunk_key`.
+
+        The agent gets a link to this key only, so it cannot change a chunk that is published.
+        """
+        return f"{self.folder}/incoming/{sha256}"
 
     def manifest_key(self, manifest_id: str) -> str:
         return f"{self.folder}/manifests/{manifest_id}.json"
@@ -70,8 +79,10 @@ def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
     return UploadOwner(organisation=match["organisation"], job_id=match["job"], attempt=attempt), match["id"]
 
 
-def is_chunk_key(key: str) -> bool:
-    return _CHUNK.fullmatch(key) is not None
+def chunk_sha256(key: str) -> str | None:
+    """Return the hash in the key of a chunk, published or not. None if `key` is not the key of a chunk."""
+    match = _CHUNK.fullmatch(key)
+    return match["sha256"] if match else None
 
 
 def is_plan_key(key: str) -> bool:

@@ -14,6 +14,7 @@ from anygpu.store.blobs.object_store import (
     ObstoreReader,
     one_piece,
     rechunk,
+    translate_read_errors,
     translate_write_errors,
 )
 from anygpu.store.blobs.signing import sign_url
@@ -58,26 +59,36 @@ class AtomicFile:
         status = self.flush()
         with translate_write_errors(self._key):
             os.fsync(self._file.fileno())
-            self._move(root, root / self._key)
+            move_file(self.path, root / self._key, root)
         return BlobInfo(key=self._key, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
-    def _move(self, root: Path, target: Path) -> None:
-        """Rename the file to `target`.
 
-        If a concurrent delete removes the still empty directory of `target`, try again.
-        """
-        directory = target.parent
-        for left in reversed(range(MOVE_TRIES)):
-            new = not directory.exists()
-            directory.mkdir(parents=True, exist_ok=True)
-            try:
-                self.path.replace(target)
-            except FileNotFoundError:
-                if not left or not self.path.exists():
-                    raise
-            else:
-                _fsync_directories(directory, up_to=root if new else directory)
-                return
+def move_file(source: Path, target: Path, root: Path) -> None:
+    """Rename `source` to `target` and make the new name durable.
+
+    If a concurrent delete removes the still empty directory of `target`, try again.
+    """
+    directory = target.parent
+    for left in reversed(range(MOVE_TRIES)):
+        new = not directory.exists()
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            source.replace(target)
+        except FileNotFoundError:
+            if not left or not source.exists():
+                raise
+        else:
+            _fsync_directories(directory, up_to=root if new else directory)
+            return
+
+
+def _remove_empty_directories(directory: Path, root: Path) -> None:
+    while directory != root:
+        try:
+            directory.rmdir()
+        except OSError:  # not empty, or already removed
+            return
+        directory = directory.parent
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -129,6 +140,17 @@ class LocalBlobs(ObstoreReader):
             async for piece in rechunk(pieces, PIECE_BYTES):
                 await self._in_thread(file.write, piece)
             return await self._in_thread(file.publish, self.root)
+
+    async def move(self, source: str, target: str) -> None:
+        old, new = (self.root / require_safe_key(key) for key in (source, target))
+        await self._in_thread(self._move, source, old, new)
+
+    def _move(self, key: str, old: Path, new: Path) -> None:
+        with translate_read_errors(key):
+            if old.is_dir():
+                raise FileNotFoundError(key)
+            move_file(old, new, self.root)
+        _remove_empty_directories(old.parent, self.root)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         expires_at = self._now_s() + expires_s

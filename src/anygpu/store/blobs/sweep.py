@@ -10,7 +10,7 @@ from anygpu.store.blobs.contract import BlobInfo, Blobs
 from anygpu.store.blobs.keys import (
     ROOT,
     UploadOwner,
-    is_chunk_key,
+    chunk_sha256,
     is_plan_key,
     is_upload_key,
     organisation_folder,
@@ -84,7 +84,7 @@ class _KeepSet:
     folders: set[str]  # attempts with an unreadable manifest: everything in them is kept
 
     def contains(self, key: str) -> bool:
-        return key in self.keys or key.split("/chunks/")[0] in self.folders
+        return key in self.keys or _attempt_folder(key) in self.folders
 
 
 async def _mark(blobs: Blobs, folder: str, referenced: Iterable[str], before_ms: int) -> _KeepSet:
@@ -109,7 +109,8 @@ async def _mark_key(checkpoints: Checkpoints, key: str, keep: _KeepSet) -> None:
     except (BlobMissing, BlobCorrupt):
         keep.folders.add(owner.folder)
     else:
-        keep.keys.update(owner.chunk_key(sha256) for sha256 in manifest.chunks())
+        for sha256 in manifest.chunks():
+            keep.keys.update((owner.chunk_key(sha256), owner.incoming_key(sha256)))
 
 
 async def _garbage(
@@ -121,8 +122,12 @@ async def _garbage(
             yield kind, info
 
 
+def _attempt_folder(key: str) -> str:
+    return "/".join(key.split("/")[:6])
+
+
 def _kind(key: str) -> str:
-    if is_chunk_key(key):
+    if chunk_sha256(key) is not None:
         return "chunks"
     if is_upload_key(key):
         return "uploads"

@@ -76,6 +76,33 @@ class BlobsContract:
         assert await keys(blobs, "") == ["a.txt", "a/1", "a/deep/er/2", "ab/3", "b/a/4"]
         assert {info.size async for info in blobs.list("a/deep")} == {len("a/deep/er/2")}
 
+    async def test_a_moved_blob_has_only_its_new_key(self, blobs: Blobs) -> None:
+        await blobs.put("from/here", b"hello")
+        await blobs.put("to/there", b"replaced")
+        await blobs.move("from/here", "to/there")
+        assert await blobs.get("to/there") == b"hello"
+        assert await blobs.head("from/here") is None
+        await blobs.move("to/there", "new/folder/a b+c")
+        assert await keys(blobs, "") == ["new/folder/a b+c"]
+
+    async def test_moving_what_is_not_there_changes_nothing(self, blobs: Blobs) -> None:
+        await blobs.put("folder/kept", b"hello")
+        for source in ("nothing", "folder"):
+            with pytest.raises(BlobMissing):
+                await blobs.move(source, "folder/kept")
+        assert await blobs.get("folder/kept") == b"hello"
+        for source, target in (("../up", "a"), ("folder/kept", "../up")):
+            with pytest.raises(UnsafePath):
+                await blobs.move(source, target)
+
+    async def test_moves_of_one_blob_at_the_same_time_keep_it(self, blobs: Blobs) -> None:
+        await blobs.put("from", b"hello")
+        moves = (blobs.move("from", f"to/{number}") for number in range(4))
+        results = await asyncio.gather(*moves, return_exceptions=True)
+        assert all(result is None or isinstance(result, BlobMissing) for result in results)
+        assert {await blobs.get(key) for key in await keys(blobs, "to")} == {b"hello"}
+        assert await blobs.head("from") is None
+
     async def test_deleting_twice_is_the_same_as_once(self, blobs: Blobs) -> None:
         await blobs.put("folder/a", b"hello")
         await blobs.delete("folder/a")

@@ -47,11 +47,38 @@ class PublishingContract:
         checkpoints = Checkpoints(blobs)
         begun = await checkpoints.begin(OWNER, MANIFEST)
         await send(begun.uploads)
-        await blobs.put(OWNER.chunk_key(digest(LARGE)), torn)
+        await blobs.put(OWNER.incoming_key(digest(LARGE)), torn)
         with pytest.raises(IncompleteUpload) as refused:
             await checkpoints.verify(OWNER, begun.id)
         assert refused.value.details["missing"] == [digest(LARGE)]
         assert not await checkpoints.is_intact(OWNER.manifest_key(begun.id))
+        await send(tuple(ChunkUpload(**upload) for upload in refused.value.details["uploads"]))
+        assert (await checkpoints.verify(OWNER, begun.id)).step == 400
+
+    async def test_an_old_upload_url_cannot_change_a_published_chunk(self, blobs: Blobs) -> None:
+        checkpoints = Checkpoints(blobs)
+        begun = await checkpoints.begin(OWNER, MANIFEST)
+        await send(begun.uploads)
+        verified = await checkpoints.verify(OWNER, begun.id)
+        for upload in begun.uploads:
+            await fetch(upload.method, upload.url, bytes(len(CHUNKS[upload.sha256])))
+        assert await checkpoints.is_intact(verified.manifest)
+        again = await checkpoints.begin(OWNER, {**MANIFEST, "step": 500})
+        assert again.uploads == ()
+        for session in (begun, again):  # a later commit does not use what the old URLs stored
+            assert (await checkpoints.verify(OWNER, session.id)).size == verified.size
+        files = await download(await checkpoints.download_plan(verified.manifest))
+        assert files == {"ckpt/last.pt": LARGE + b"tail", "ckpt/optimizer.pt": b"optimizer"}
+
+    async def test_a_chunk_with_other_content_is_not_published(self, blobs: Blobs) -> None:
+        checkpoints = Checkpoints(blobs)
+        begun = await checkpoints.begin(OWNER, MANIFEST)
+        await send(begun.uploads)
+        await blobs.put(OWNER.incoming_key(digest(b"tail")), b"liat")
+        with pytest.raises(IncompleteUpload) as refused:
+            await checkpoints.verify(OWNER, begun.id)
+        assert refused.value.details["missing"] == [digest(b"tail")]
+        assert await blobs.head(OWNER.chunk_key(digest(b"tail"))) is None
         await send(tuple(ChunkUpload(**upload) for upload in refused.value.details["uploads"]))
         assert (await checkpoints.verify(OWNER, begun.id)).step == 400
 

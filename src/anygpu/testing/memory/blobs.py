@@ -46,6 +46,11 @@ class MemoryBlobs:
         expires_ms = self._now_ms() + round(expires_s * 1000)
         return f"memory:///blobs/{require_signable_key(key)}?method={method}&expires_ms={expires_ms}{limit}"
 
+    async def move(self, source: str, target: str) -> None:
+        await self.put(target, self._read(source))
+        if source != target:
+            await self.delete(source)
+
     async def delete(self, key: str) -> None:
         self._blobs.pop(require_safe_key(key), None)
 

@@ -34,7 +34,7 @@ def artifact_of(name: str, *chunks: bytes) -> dict[str, Any]:
 
 async def upload_chunks(blobs: Blobs, owner: UploadOwner, *chunks: bytes) -> None:
     for chunk in chunks:
-        await blobs.put(owner.chunk_key(digest(chunk)), chunk)
+        await blobs.put(owner.incoming_key(digest(chunk)), chunk)
 
 
 async def begin_and_upload(

@@ -52,7 +52,7 @@ class ControlProcess:
             shared.journal(life.name), life, submit="write", transact="write", acquire="write", live="read"
         )
         self._reports = crashable(shared.reports(), life, ingest="write", record_heartbeat="write")
-        self._blobs = crashable(shared.blobs, life, put="write", delete="write", sign="call")
+        self._blobs = crashable(shared.blobs, life, put="write", move="write", delete="write", sign="call")
         self._backends: dict[str, Backend] = {
             name: crashable(backend, life, **backend.call_kinds) for name, backend in shared.backends.items()
         }

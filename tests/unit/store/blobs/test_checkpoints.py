@@ -48,7 +48,7 @@ async def test_begin_lists_only_the_chunks_the_server_lacks(
     begun = await checkpoints.begin(OWNER, manifest_of(file_of("last.pt", b"one", b"two", b"two")))
     assert [chunk.sha256 for chunk in begun.uploads] == [digest(b"two")]
     [wanted] = begun.uploads
-    assert f"attempts/1/chunks/{digest(b'two')}" in wanted.url
+    assert f"attempts/1/incoming/{digest(b'two')}" in wanted.url
     assert "max_size=3" in wanted.url
     assert wanted.method == "PUT"
 
@@ -108,7 +108,7 @@ async def test_a_chunk_that_changed_after_its_upload_is_refused(
     checkpoints: Checkpoints, blobs: MemoryBlobs, torn: bytes
 ) -> None:
     begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one", b"two")
-    await blobs.put(OWNER.chunk_key(digest(b"one")), torn)
+    await blobs.put(OWNER.incoming_key(digest(b"one")), torn)
     with pytest.raises(IncompleteUpload) as refused:
         await checkpoints.verify(OWNER, begun.id)
     assert refused.value.details["missing"] == [digest(b"one")]

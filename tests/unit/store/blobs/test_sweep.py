@@ -67,7 +67,7 @@ async def test_an_old_chunk_that_a_new_upload_needs_is_kept(
     now.ms = LATER_MS
     swept = await sweep_blobs(blobs, [], now_ms=LATER_MS)
     assert (swept.chunks, swept.manifests) == (0, 1)
-    assert await blobs.get(OWNER.chunk_key(digest(b"shared"))) == b"shared"
+    assert await blobs.get(OWNER.incoming_key(digest(b"shared"))) == b"shared"
 
 
 async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(
@@ -79,7 +79,7 @@ async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(
     await blobs.put(OWNER.manifest_key(begun.id), b"damaged")
     swept = await sweep_blobs(blobs, [OWNER.manifest_key(begun.id)], now_ms=LATER_MS)
     assert (swept.chunks, swept.manifests) == (1, 1)
-    assert await blobs.head(OWNER.chunk_key(digest(b"one"))) is not None
+    assert await blobs.head(OWNER.incoming_key(digest(b"one"))) is not None
 
 
 async def test_a_dry_run_counts_and_deletes_nothing(blobs: MemoryBlobs, checkpoints: Checkpoints) -> None:
