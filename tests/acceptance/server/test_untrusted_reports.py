@@ -20,3 +20,19 @@ anygpu.progress(fraction=1e308, step=2**60, epoch=2, epochs=3)
     log = server.ask("GET", f"/api/v1/training/{job_id}/logs").data.decode()
     assert log.count("the step of anygpu.log is ignored") == 1
     assert log.count("the metric name 'xxx") == 1
+
+
+def test_a_completed_job_shows_its_last_values_and_full_progress(server: Server) -> None:
+    code = """
+import sys
+for epoch in range(1, 20_001):
+    sys.stdout.write(f"Epoch {epoch}/20000 loss={epoch / 4:.2f}\\n")
+"""
+    chatty = server.wait_ended(server.submit(code=code, name="chatty"))
+    assert (chatty["progress"]["epoch"], chatty["metrics"]) == (20_000, {"loss": 5000.0})
+    early = server.submit(code="print('Epoch 3/10 loss=0.5')", name="stops-early")
+    job = server.wait_ended(early)
+    assert (job["status"], job["progress"]["fraction"], job["progress"]["epoch"]) == ("completed", 1.0, 3)
+    assert server.ask("GET", f"/status?task_id={early}").json["progress"]["progress_percent"] == 100
+    (listed,) = server.ask("GET", "/api/v1/training?name=stops-early").json["jobs"]
+    assert listed["progress"]["fraction"] == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from tests.contracts.agent.agent_process import Agent
@@ -63,6 +64,25 @@ def test_metrics_are_read_from_the_output(play: Play) -> None:
     losses = [point[3] for point in agent.server.points() if point[0] == "loss"]
     assert losses == [1.0, 0.5, 0.333]
     assert agent.server.of_kind("progress")[-1]["epoch"] == 3
+
+
+def test_the_last_values_of_a_script_that_prints_too_fast_are_right(play: Play) -> None:
+    """200,000 lines take far longer to parse than the budget and the backlog allow."""
+    code = """
+import sys
+for e in range(1, 200_001):
+    sys.stdout.write(f"Epoch {e}/200000 loss={e / 4:.2f}\\n")
+    if e == 70_000:
+        sys.stdout.write("val_loss: 0.125\\n")
+"""
+    agent = play({"code": code})
+    assert agent.run() == 0
+    last = {name: value for name, _, _, value in agent.server.points()}
+    assert last == {"loss": 50_000.0, "val_loss": 0.125}
+    progress = agent.server.of_kind("progress")[-1]
+    assert (progress["epoch"], progress["epochs"], progress["fraction"]) == (200_000, 200_000, 1.0)
+    told = bytes(agent.server.log).splitlines()[-1].decode()
+    assert re.fullmatch(r"\[anygpu\] [\d,]+ of 200,001 lines were not parsed for metrics, because .*", told)
 
 
 def test_the_output_of_a_script_that_logs_is_not_parsed(play: Play) -> None:

@@ -41,10 +41,9 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._partial_line = bytearray()  # at most its first LINE_LIMIT bytes
-        self._after_gap = False
 
     def feed(self, data: bytes) -> list[str]:
-        data = self._skip_torn_line(data.replace(b"\r", b"\n"))
+        data = data.replace(b"\r", b"\n")
         end = data.rfind(b"\n") + 1
         if not end:
             self._keep(data)
@@ -68,21 +67,19 @@ class LineSplitter:
         line = bytes(self._partial_line)
         return _candidate_lines(line + b"\n") if b"%|" in line and line.rstrip().endswith(b"]") else []
 
-    def mark_gap(self) -> None:
-        """Drop the partial line before this point and the partial line after it.
-
-        Called when bytes of output are missing here.
-        """
+    def take_partial_line(self) -> bytes:
+        line = bytes(self._partial_line)
         self._partial_line.clear()
-        self._after_gap = True
-
-    def _skip_torn_line(self, data: bytes) -> bytes:
-        end = data.find(b"\n") if self._after_gap else 0
-        self._after_gap = end < 0
-        return data[end:] if end >= 0 else b""
+        return line
 
     def _keep(self, data: bytes) -> None:
         self._partial_line += data[: LINE_LIMIT - len(self._partial_line)]
+
+
+def may_be_recognised(line: bytes) -> bool:
+    """Return whether a parser may recognise the line: it contains one of MARKERS."""
+    lowered = line.lower()
+    return any(needle in lowered for needle in MARKERS)
 
 
 def _candidate_lines(block: bytes) -> list[str]:

@@ -76,12 +76,9 @@ class OutputReader:
             return self._read(self._lines.feed(data), now)
         return self._read(self._idle_lines(now), now)
 
-    def skip_bytes(self) -> None:
-        """Note that bytes of output are missing here.
-
-        The reader skips the incomplete line, so no partial number is read.
-        """
-        self._lines.mark_gap()
+    def take_partial_line(self) -> bytes:
+        """Remove and return the beginning of a line whose end was not fed yet."""
+        return self._lines.take_partial_line()
 
     def close(self, now: float) -> list[Reading]:
         """Return the readings of the last, incomplete line and all readings that were held back.

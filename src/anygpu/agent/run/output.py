@@ -7,12 +7,12 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from anygpu.agent.link.reporter import Reporter
-    from anygpu.agent.parsers.reader import OutputReader
     from anygpu.agent.run.metrics import StepHistory
+    from anygpu.agent.run.parsing import OutputParser
 
 MASK = b"***"
 MIN_SECRET_BYTES = 4
@@ -101,24 +101,18 @@ def _secret_values(secrets: Iterable[str]) -> list[bytes]:
 
 TAIL_BYTES = 2000
 IDLE_S = 0.5
-PARSING_FRACTION = 0.05
-PARSING_BURST_S = 0.5
 
 
 class OutputStream:
-    """Masks secrets in the job's output, reports the output, and parses metrics from it.
-
-    Parsing may use only a small fraction of the time, so that the job never waits for the parser.
-    """
+    """Masks secrets in the job's output, reports the output, and parses metrics from it."""
 
     def __init__(self, reporter: Reporter, mask: SecretMask, steps: StepHistory) -> None:
         self._reporter = reporter
         self._mask = mask
         self._steps = steps
-        self._reader: OutputReader | None = None
-        self._started_at = time.monotonic()
-        self._parsing_s = 0.0
-        self._idle_since = self._started_at
+        self._parser: OutputParser | None = None
+        self._parsing_failed = False
+        self._idle_since = time.monotonic()
         self._tail = b""
         self.script_logs_metrics = False
         self.script_reports_progress = False
@@ -136,14 +130,18 @@ class OutputStream:
         """
         if self._mask.has_held_bytes and now - self._idle_since >= IDLE_S:
             self._forward(self._mask.release_short())
-        if self._reader is not None:
-            self._parse(b"")  # the reader may hold back progress to limit its rate
+        self._parse(lambda parser: parser.tick())
         return now + IDLE_S
 
     def close(self) -> None:
         self._forward(self._mask.close())
-        if self._reader is not None and self._parsing_s != float("inf"):
-            self._report_readings(self._reader.close(time.time()))
+        self._parse(lambda parser: parser.close())
+        if self._parser is not None and self._parser.skipped_lines:
+            self._reporter.write_line(
+                f"{self._parser.skipped_lines:,} of {self._parser.line_count:,} lines were not parsed for metrics, "
+                "because the script printed too fast. The last values are complete. "
+                "Use anygpu.log(...) to record every value."
+            )
         self._reporter.flush()
 
     def last_line(self) -> str:
@@ -157,35 +155,31 @@ class OutputStream:
             return
         self._reporter.write_output(clean)
         self._tail = (self._tail + clean)[-TAIL_BYTES:]
-        start = time.monotonic()
-        if self._parsing_s <= PARSING_BURST_S + PARSING_FRACTION * (start - self._started_at):
-            self._parse(clean)
-            self._parsing_s += time.monotonic() - start
-        elif self._reader is not None:
-            self._reader.skip_bytes()
+        if self._parser is None:
+            from anygpu.agent.run.parsing import OutputParser
 
-    def _parse(self, clean: bytes) -> None:
-        if self._parsing_s == float("inf"):
+            self._parser = OutputParser(self._report_readings)
+        self._parse(lambda parser: parser.feed(clean))
+
+    def _parse(self, step: Callable[[OutputParser], None]) -> None:
+        script_reports_all = self.script_logs_metrics and self.script_reports_progress
+        if self._parser is None or self._parsing_failed or script_reports_all:
             return
-        if self._reader is None:
-            from anygpu.agent.parsers.reader import OutputReader
-
-            self._reader = OutputReader()
         try:
-            self._report_readings(self._reader.feed(clean, time.time()))
+            step(self._parser)
         except Exception as error:
             # An error in the parsers must not end a training run.
-            self._parsing_s = float("inf")
+            self._parsing_failed = True
             self._reporter.write_line(
                 f"metrics are no longer read from the output because of an error: {error!r}"
             )
 
-    def _report_readings(self, readings: list[Any]) -> None:
+    def _report_readings(self, readings: list[Any], at: float) -> None:
         for kind, reading in readings:
             if kind == "progress" and not self.script_reports_progress:
-                self._steps.record(reading.get("step"))
+                self._steps.record(reading.get("step"), at)
                 self._reporter.update_progress(reading)
             elif kind == "points" and not self.script_logs_metrics:
                 for point in reading:
-                    self._steps.record(point[1])
+                    self._steps.record(point[1], point[2])
                 self._reporter.add_points(reading)

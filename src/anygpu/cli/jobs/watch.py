@@ -31,7 +31,7 @@ class Dashboard:
     height: int = 8
 
     def seed(self) -> None:
-        """Load the job's current values from the server, so that the first view is not empty."""
+        """Load the values that the server has of the job: for the first view, and for the last one."""
         self.status.attempt = self.job.get("attempt") or 0
         self.status.metrics.update(self.job.get("metrics") or {})
         self.update(
@@ -158,6 +158,8 @@ def _updates(asking: Client, board: Dashboard, stream: Iterator[dict[str, Any]])
         if message["kind"] in ("event", "end"):
             board.job = asking.job(board.job["id"])
         board.update(message)
+        if message["kind"] == "end":
+            board.seed()
         yield message["kind"] in ("event", "end")
 
 

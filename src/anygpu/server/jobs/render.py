@@ -55,7 +55,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "tags": list(view.spec.tags),
         "backend": newest.offer.backend if newest else None,
         "execution_id": newest.name if newest else None,
-        "progress": render_progress(row.progress),
+        "progress": render_progress(view, row.progress),
         "attempt": newest.number if newest else 0,
         "checkpoint": _render_checkpoint(view.newest_checkpoint),
         "artifacts": len(view.artifacts),
@@ -70,9 +70,11 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
     }
 
 
-def render_progress(reported: Mapping[str, Any]) -> JsonObject:
+def render_progress(view: JobView, reported: Mapping[str, Any]) -> JsonObject:
+    """Return the progress of a job. The fraction of a completed job is 1, whatever its script has printed."""
     # Rows of older servers can have values that the report format no longer accepts.
-    return {**dict.fromkeys(PROGRESS), **valid_progress(reported)}
+    progress = {**dict.fromkeys(PROGRESS), **valid_progress(reported)}
+    return {**progress, "fraction": 1.0} if view.status == "completed" else progress
 
 
 def render_prediction(prediction: Prediction | None) -> JsonObject | None:

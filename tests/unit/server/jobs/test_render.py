@@ -48,3 +48,17 @@ async def test_a_rendered_job_has_the_keys_and_values_of_its_model(model: type[B
             rendered = render_job(view, ROW, SERIES, queue_position=None, now_ms=jobs.START_MS)
         plain = json.loads(dumps(rendered))
         assert through_model(model, plain) == plain
+
+
+async def test_a_completed_job_shows_full_progress() -> None:
+    *_, completed = await views()
+    assert completed.status == "completed"
+    rendered = render_summary(completed, ROW, queue_position=None, now_ms=jobs.START_MS)
+    assert rendered["progress"] == {
+        "fraction": 1.0,
+        "step": 3,
+        "steps": None,
+        "epoch": None,
+        "epochs": None,
+        "message": "half",
+    }
