@@ -142,7 +142,8 @@ class MessageStream:
 
     def _fresh(self, message: Message) -> Iterator[Message]:
         self.cursor, new = advance(self.cursor, message)
-        if new is not None and new.get("kind") != "ping":
+        # After a problem the server closes the stream; connecting again raises the error.
+        if new is not None and new.get("kind") not in ("ping", "problem"):
             yield new
 
     def _wait_or_raise(self, error: AnygpuError) -> None:

@@ -25,6 +25,7 @@ from anygpu.store.reports import Reports
 from anygpu.store.vault.secrets import Secrets
 from anygpu.tenancy.auth import Authenticator, Caller, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles
+from anygpu.tenancy.stream_access import StreamAccessWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class Services:
     authenticator: Authenticator
     outcomes: Outcomes
     stream_sources: StreamSources
+    stream_access: StreamAccessWatch
     queue: QueueSnapshot
     metrics: ServerMetrics
     host_telemetry: HostTelemetry

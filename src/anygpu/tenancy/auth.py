@@ -6,7 +6,7 @@ accepted for another.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from typing import Protocol
@@ -53,6 +53,7 @@ class Caller:
     scope: Scope
     role: Role
     token_id: str
+    parent: str | None = None  # of a browser session: the token it was made from
     by_cookie: bool = False
 
     def require(self, role: Role) -> None:
@@ -72,9 +73,16 @@ class TokenStore(Protocol):
         at_ms: int,
         expires_at_ms: int | None = None,
         token: str | None = None,
+        parent: str | None = None,
     ) -> tuple[str, Token]: ...
 
-    async def look_up(self, token: str, *, at_ms: int) -> Token | None: ...
+    async def look_up(self, token: str, *, at_ms: int) -> Token | None:
+        """Return a valid token. A token with a parent is valid as long as its parent."""
+        ...
+
+    async def get(self, token_id: str) -> Token:
+        """Return a token of any scope. Raise NotFound if it does not exist."""
+        ...
 
     async def list(self, scope: Scope) -> Sequence[Token]: ...
 
@@ -87,12 +95,22 @@ class TokenStore(Protocol):
 
 
 class Authenticator:
-    """Creates and verifies tokens, browser sessions and login codes."""
+    """Creates and verifies tokens, browser sessions and login codes.
 
-    def __init__(self, store: TokenStore, now_ms: Callable[[], int]) -> None:
+    `on_revoked` is called with the id of every token that this process revokes.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        now_ms: Callable[[], int],
+        on_revoked: Callable[[str], None] = lambda token_id: None,
+    ) -> None:
         self._store = store
         self._now_ms = now_ms
+        self._on_revoked = on_revoked
         self._cache: dict[str, tuple[int, Token]] = {}
+        self._revocations = 0
 
     async def caller_for_token(self, token: str) -> Caller:
         return _caller(await self._require_token(token, TokenPurpose.API))
@@ -117,8 +135,9 @@ class Authenticator:
 
     async def create_login_code(self, caller: Caller) -> str:
         """Return a code that starts a browser session. The code works once, within a minute."""
+        parent = caller.parent or caller.token_id
         _, code = await self._issue_token(
-            caller.scope, caller.role, TokenPurpose.LINK, "login link", LOGIN_LINK_S
+            caller.scope, caller.role, TokenPurpose.LINK, "login link", LOGIN_LINK_S, parent=parent
         )
         return code
 
@@ -126,11 +145,11 @@ class Authenticator:
         """Exchange a login code for the secret of a new browser session. A code works once."""
         link = await self._require_token(code, TokenPurpose.LINK)
         try:
-            await self.revoke_token(link.scope, link.id)
+            await self._revoke(link)
         except NotFound:
             raise Unauthorized("this login link was used before", hint="Create a new link.") from None
         _, session = await self._issue_token(
-            link.scope, role_of(link), TokenPurpose.SESSION, "browser", SESSION_S
+            link.scope, role_of(link), TokenPurpose.SESSION, "browser", SESSION_S, parent=link.parent
         )
         return session
 
@@ -143,14 +162,42 @@ class Authenticator:
             if purpose_of(each) is not TokenPurpose.LINK and not self._is_expired(each)
         ]
 
-    async def revoke_token(self, scope: Scope, token_id: str) -> None:
-        self._cache = {key: cached for key, cached in self._cache.items() if cached[1].id != token_id}
-        await self._store.revoke(scope, token_id)
+    async def revoke_token(self, caller: Caller, token_id: str, *, project: str | None = None) -> None:
+        """Revoke a token or browser session, and the sessions made from it.
+
+        The operator may revoke every token. Others may revoke the tokens of a project of their organisation
+        whose role is not above their own.
+        """
+        token = await self._store.get(token_id)
+        if not caller.role.includes(Role.OPERATOR):
+            own = replace(caller.scope, project=project or caller.scope.project)
+            if (token.scope.organisation, token.scope.project) != (own.organisation, own.project):
+                raise NotFound(
+                    f"There is no token {token_id[:100]!r}.", hint="`anygpu token ls` lists the tokens."
+                )
+            caller.require(role_of(token))
+        await self._revoke(token)
+
+    async def end_session(self, caller: Caller) -> None:
+        """End the browser session of the caller."""
+        await self._revoke(await self._store.get(caller.token_id))
+
+    async def _revoke(self, token: Token) -> None:
+        await self._store.revoke(token.scope, token.id)
+        self._revocations += 1
+        self._cache = {
+            key: cached
+            for key, cached in self._cache.items()
+            if token.id not in (cached[1].id, cached[1].parent)
+        }
+        self._on_revoked(token.id)
 
     async def _require_token(self, secret: str, purpose: TokenPurpose) -> Token:
         token = await self._find_token(secret)
         if token is None or purpose_of(token) is not purpose or self._is_expired(token):
             raise Unauthorized()
+        if purpose is not TokenPurpose.API and token.parent is None:
+            raise Unauthorized()  # a session of an older server, which did not store the session's token
         return token
 
     async def _find_token(self, secret: str) -> Token | None:
@@ -158,9 +205,10 @@ class Authenticator:
         cached = self._cache.get(key)
         if cached is not None and self._now_ms() - cached[0] < CACHE_S * 1000:
             return cached[1]
+        revocations = self._revocations
         token = await self._store.look_up(secret, at_ms=self._now_ms())
         self._cache.pop(key, None)
-        if token is not None:
+        if token is not None and revocations == self._revocations:  # it may be the token just revoked
             if len(self._cache) >= MAX_CACHED:
                 self._cache.clear()
             self._cache[key] = (self._now_ms(), token)
@@ -174,6 +222,7 @@ class Authenticator:
         label: str,
         life_s: float | None,
         token: str | None = None,
+        parent: str | None = None,
     ) -> tuple[Token, str]:
         now_ms = self._now_ms()
         stored = str(role) if purpose is TokenPurpose.API else f"{purpose}:{role}"
@@ -184,6 +233,7 @@ class Authenticator:
             at_ms=now_ms,
             expires_at_ms=None if life_s is None else now_ms + int(life_s * 1000),
             token=token,
+            parent=parent,
         )
         return made, secret
 
@@ -202,4 +252,10 @@ def role_of(token: Token) -> Role:
 
 def _caller(token: Token) -> Caller:
     by_cookie = purpose_of(token) is TokenPurpose.SESSION
-    return Caller(scope=token.scope, role=role_of(token), token_id=token.id, by_cookie=by_cookie)
+    return Caller(
+        scope=token.scope,
+        role=role_of(token),
+        token_id=token.id,
+        parent=token.parent,
+        by_cookie=by_cookie,
+    )

@@ -44,6 +44,7 @@ from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.tokens import Tokens
 from anygpu.tenancy.auth import Authenticator, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles
+from anygpu.tenancy.stream_access import StreamAccessWatch
 from anygpu.wiring.backends import REFRESH_EVERY_S, open_backends
 from anygpu.wiring.control import (
     Runtime,
@@ -108,6 +109,7 @@ async def run_server(settings: Settings, *, accept_new_keys: bool = False) -> As
         services = parts.services
         await _start_listeners(settings, services, api_socket, agent_socket, stack)
         await stack.enter_async_context(_background(parts.backends.follow(REFRESH_EVERY_S)))
+        await stack.enter_async_context(_background(services.stream_access.run()))
         if settings.server.control:
             await stack.enter_async_context(_background(parts.supervisor.run()))
             await stack.enter_async_context(_background(parts.retention.run_every(settings.store.gc_every_s)))
@@ -144,7 +146,9 @@ async def _assemble(
     past_runs = PastRuns(stores.outcomes)
     prices = build_market(settings)
     terms_of = terms_by_backend(prices.policy, backends)
-    access = Authenticator(Tokens(stores.database), runtime.clock.wall_ms)
+    tokens = Tokens(stores.database)
+    stream_access = StreamAccessWatch(tokens, runtime.clock.wall_ms, log.failure)
+    access = Authenticator(tokens, runtime.clock.wall_ms, stream_access.on_revoked)
     await _ensure_own_token(settings, access)
     services = Services(
         journal=stores.journal,
@@ -167,6 +171,7 @@ async def _assemble(
         stream_sources=StreamSources(
             journal=stores.journal, reports=stores.reports, hub=hub, poll_s=_poll_s(settings)
         ),
+        stream_access=stream_access,
         queue=QueueSnapshot(stores.journal, runtime.clock, policy),
         metrics=ServerMetrics(),
         host_telemetry=HostTelemetry(str(settings.state)),

@@ -16,6 +16,7 @@ from anygpu.server.live.reports import ReportReader
 from anygpu.store.journal import Journal
 from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
+from anygpu.tenancy.stream_access import StreamAccess
 
 EVENTS_PER_READ = 500
 REPORT_INTERVAL_S = 0.05  # a chart needs no more than 20 updates a second
@@ -53,14 +54,16 @@ class StreamSources:
 
 
 async def follow_project(
-    sources: StreamSources, scope: Scope, after: int
+    sources: StreamSources, scope: Scope, after: int, access: StreamAccess
 ) -> AsyncGenerator[MessageBatch, None]:
     """Yield the events of a project after position `after`, and then each new event, until the server stops."""
     feed = sources.hub.feed(scope.organisation, scope.project)
     reader = _EventReader(sources, scope, feed, feed.signal, after)
     ping_timer = _PingTimer()
+    access.call_at_end(feed.signal.wake_all)
     with sources.hub.count_follower():
         while not sources.hub.closing:
+            access.require()
             counters = feed.signal.counters
             if entries := await reader.next():
                 ping_timer.reset()
@@ -77,10 +80,11 @@ def follow_job(
     scope: Scope,
     view: JobView,
     cursor: StreamPosition,
-    include: frozenset[str] = ALL_KINDS,
+    include: frozenset[str],
+    access: StreamAccess,
 ) -> AsyncGenerator[MessageBatch, None]:
     """Yield events, logs, metrics and progress of a job, until it has ended and everything was yielded."""
-    return _JobFollower(sources, scope, view, cursor, include).run()
+    return _JobFollower(sources, scope, view, cursor, include, access).run()
 
 
 class _PingTimer:
@@ -160,9 +164,12 @@ class _JobFollower:
         view: JobView,
         cursor: StreamPosition,
         include: frozenset[str],
+        access: StreamAccess,
     ) -> None:
         self._sources, self._scope, self._view, self._include = sources, scope, view, include
         self._signal = sources.hub.signal(view.id)
+        self._access = access
+        access.call_at_end(self._signal.wake_all)
         feed = sources.hub.feed(scope.organisation, scope.project)
         self._events = _EventReader(sources, scope, feed, self._signal, cursor.after, view.id)
         self._reports = ReportReader(sources.reports, sources.hub, view.id, include)
@@ -174,6 +181,7 @@ class _JobFollower:
     async def run(self) -> AsyncGenerator[MessageBatch, None]:
         with self._sources.hub.count_follower():
             while not self._sources.hub.closing:
+                self._access.require()
                 counters = self._signal.counters
                 messages = await self._new_events() + await self._new_reports()
                 if messages:

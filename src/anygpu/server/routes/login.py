@@ -72,7 +72,7 @@ async def log_in(code: str, request: Request, services: ServicesDep) -> Response
 async def log_out(services: ServicesDep, caller: CallerDep) -> Response:
     """End this browser session. If the request uses a token, the token stays valid."""
     if caller.by_cookie:
-        await services.authenticator.revoke_token(caller.scope, caller.token_id)
+        await services.authenticator.end_session(caller)
     response = Response(None, 204)
     response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
     return response

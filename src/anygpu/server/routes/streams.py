@@ -9,7 +9,8 @@ from fastapi import Query, WebSocket
 from starlette.responses import StreamingResponse
 from starlette.websockets import WebSocketDisconnect
 
-from anygpu.errors import AnygpuError, InvalidSpec, Problem
+from anygpu.errors import AnygpuError, InvalidSpec, Problem, Unauthorized
+from anygpu.events.view import JobView
 from anygpu.server.encoding import dumps
 from anygpu.server.http.errors import problem_body
 from anygpu.server.http.openapi import text_response
@@ -18,14 +19,17 @@ from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.live.sockets import encode_frames
 from anygpu.server.live.stream import ALL_KINDS, MessageBatch, StreamPosition, follow_job, follow_project
 from anygpu.server.routes.jobs import JobRef
-from anygpu.server.services import CallerDep, ServicesDep
+from anygpu.server.services import CallerDep, Services, ServicesDep
+from anygpu.tenancy.auth import Caller
+from anygpu.tenancy.stream_access import StreamAccess
 
 router = api_router("/api/v1", tag="stream")
 
 Position = Annotated[int, Query(ge=0, le=2**53)]
 Include = Annotated[str | None, Query(max_length=100)]
 NDJSON = "application/x-ndjson"
-SERVICE_RESTART = 1012  # WebSocket close code: connect again with the cursor
+# WebSocket close codes. After a restart of the server, clients connect again with their cursor.
+NORMAL_END, POLICY_VIOLATION, SERVICE_RESTART = 1000, 1008, 1012
 LINES = (
     '{"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}\n{"kind": "ping"}\n'
 )
@@ -39,7 +43,7 @@ LINES = (
 async def stream_project(services: ServicesDep, caller: CallerDep, after: Position = 0) -> StreamingResponse:
     """Stream the events of the project after position `after`, and then each new event."""
     services.stream_sources.hub.require_capacity()
-    return _ndjson(follow_project(services.stream_sources, caller.scope, after))
+    return _ndjson(follow_project(services.stream_sources, caller.scope, after, _access(services, caller)))
 
 
 @router.websocket("/stream")
@@ -47,7 +51,9 @@ async def stream_project_socket(
     socket: WebSocket, services: ServicesDep, caller: CallerDep, after: Position = 0
 ) -> None:
     services.stream_sources.hub.require_capacity()
-    await _send_to_socket(socket, follow_project(services.stream_sources, caller.scope, after))
+    await _send_to_socket(
+        socket, follow_project(services.stream_sources, caller.scope, after, _access(services, caller))
+    )
 
 
 @router.get(
@@ -69,7 +75,7 @@ async def stream_job(
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
     cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
-    return _ndjson(follow_job(services.stream_sources, caller.scope, view, cursor, parse_include(include)))
+    return _ndjson(_follow_job(services, caller, view, cursor, include))
 
 
 @router.websocket("/training/{ref}/stream")
@@ -87,9 +93,19 @@ async def stream_job_socket(
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
     cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
-    await _send_to_socket(
-        socket, follow_job(services.stream_sources, caller.scope, view, cursor, parse_include(include))
-    )
+    await _send_to_socket(socket, _follow_job(services, caller, view, cursor, include))
+
+
+def _follow_job(
+    services: Services, caller: Caller, view: JobView, cursor: StreamPosition, include: str | None
+) -> AsyncGenerator[MessageBatch, None]:
+    kinds = parse_include(include)
+    access = _access(services, caller)
+    return follow_job(services.stream_sources, caller.scope, view, cursor, kinds, access)
+
+
+def _access(services: Services, caller: Caller) -> StreamAccess:
+    return services.stream_access.open(caller.token_id, caller.parent)
 
 
 def parse_include(include: str | None) -> frozenset[str]:
@@ -108,9 +124,16 @@ def _ndjson(batches: AsyncGenerator[MessageBatch, None]) -> StreamingResponse:
 
 
 async def _lines(batches: AsyncGenerator[MessageBatch, None]) -> AsyncIterator[bytes]:
-    async with aclosing(batches):
-        async for texts in batches:
-            yield ("\n".join(texts) + "\n").encode()
+    try:
+        async with aclosing(batches):
+            async for texts in batches:
+                yield ("\n".join(texts) + "\n").encode()
+    except AnygpuError as error:
+        yield (_problem_message(error) + "\n").encode()
+
+
+def _problem_message(error: AnygpuError) -> str:
+    return dumps({"kind": "problem", "problem": problem_body(error)})
 
 
 async def _send_to_socket(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
@@ -127,16 +150,17 @@ async def _send_to_socket(socket: WebSocket, batches: AsyncGenerator[MessageBatc
 
 
 async def _send_batches(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
-    ended = False
+    code = SERVICE_RESTART
     with suppress(WebSocketDisconnect, OSError, RuntimeError):
         try:
             async with aclosing(batches):
                 async for texts in batches:
                     await socket.send({"type": "websocket.send", "frames": encode_frames(texts)})
-                    ended = texts[-1].startswith('{"kind": "end"')
+                    code = NORMAL_END if texts[-1].startswith('{"kind": "end"') else SERVICE_RESTART
         except AnygpuError as error:
-            await socket.send_text(dumps({"kind": "problem", "problem": problem_body(error)}))
-        await socket.close(1000 if ended else SERVICE_RESTART)
+            await socket.send_text(_problem_message(error))
+            code = POLICY_VIOLATION if isinstance(error, Unauthorized) else SERVICE_RESTART
+        await socket.close(code)
 
 
 async def _wait_for_disconnect(socket: WebSocket) -> None:

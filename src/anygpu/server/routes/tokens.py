@@ -19,6 +19,7 @@ from anygpu.tenancy.auth import Caller, Role, purpose_of, role_of
 router = api_router("/api/v1/tokens", tag="tokens")
 
 Project = Annotated[str | None, Query(max_length=100)]
+Organisation = Annotated[str | None, Query(max_length=100)]
 TokenBody = Annotated[TokenRequest, Depends(JsonBody(TokenRequest, required=False))]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -33,9 +34,18 @@ async def create_token(caller: AdminDep, body: TokenBody, services: ServicesDep)
 
 
 @router.get("", response_description="Without their secrets.")
-async def list_tokens(services: ServicesDep, caller: AdminDep, project: Project = None) -> TokenList:
-    """List the tokens and browser sessions of a project, by default the caller's."""
-    tokens = await services.authenticator.list_tokens(_in_project(caller.scope, project))
+async def list_tokens(
+    services: ServicesDep, caller: AdminDep, project: Project = None, organisation: Organisation = None
+) -> TokenList:
+    """List the tokens and browser sessions of a project, by default the caller's.
+
+    Only the operator may name another organisation.
+    """
+    scope = caller.scope
+    if organisation is not None and organisation != scope.organisation:
+        caller.require(Role.OPERATOR)
+        scope = replace(scope, organisation=organisation)
+    tokens = await services.authenticator.list_tokens(_in_project(scope, project))
     return TokenList(tokens=[_render_token(each) for each in tokens])
 
 
@@ -44,7 +54,7 @@ async def revoke_token(
     token_id: str, services: ServicesDep, caller: AdminDep, project: Project = None
 ) -> Response:
     """Revoke a token or browser session of a project, by default the caller's."""
-    await services.authenticator.revoke_token(_in_project(caller.scope, project), token_id)
+    await services.authenticator.revoke_token(caller, token_id, project=project)
     return Response(None, 204)
 
 

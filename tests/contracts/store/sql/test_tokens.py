@@ -40,3 +40,28 @@ async def test_storing_a_given_token_twice_is_one_token(database: Database) -> N
     for _ in range(2):
         assert (await tokens.make(LAB, role="admin", at_ms=1, token="given"))[0] == "given"
     assert len(await tokens.list(LAB)) == 1
+
+
+async def test_a_session_is_valid_as_long_as_its_token(database: Database) -> None:
+    tokens = Tokens(database)
+    _, parent = await tokens.make(LAB, role="admin", at_ms=0, expires_at_ms=100)
+    session, made = await tokens.make(LAB, role="session:admin", at_ms=0, expires_at_ms=500, parent=parent.id)
+    found = await tokens.look_up(session, at_ms=99)
+    assert found is not None
+    assert (found.parent, found.expires_at_ms) == (parent.id, 100)
+    assert await tokens.look_up(session, at_ms=100) is None
+    assert await tokens.valid_ids([parent.id, made.id, "other"], at_ms=99) == {parent.id, made.id}
+    assert await tokens.valid_ids([parent.id, made.id], at_ms=100) == set()
+    await tokens.revoke(LAB, parent.id)
+    assert await tokens.look_up(session, at_ms=1) is None
+    assert list(await tokens.list(LAB)) == []
+
+
+async def test_a_session_without_its_token_is_not_valid(database: Database) -> None:
+    tokens = Tokens(database)
+    session, made = await tokens.make(LAB, role="session:admin", at_ms=0, parent="gone")
+    assert await tokens.look_up(session, at_ms=1) is None
+    assert await tokens.valid_ids([made.id], at_ms=1) == set()
+    assert (await tokens.get(made.id)).parent == "gone"
+    with pytest.raises(NotFound):
+        await tokens.get("gone")

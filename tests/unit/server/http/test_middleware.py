@@ -157,7 +157,7 @@ async def test_another_origin_may_not_change_state() -> None:
 
 async def test_a_cookie_changes_state_only_with_an_allowed_origin() -> None:
     app = GuardedApp()
-    caller = Caller(scope=LAB, role=Role.MEMBER, token_id="t")
+    caller = await app.authenticator.caller_for_token(await app.token(Role.MEMBER))
     session = await app.authenticator.redeem_login_code(await app.authenticator.create_login_code(caller))
     cookie = f"other=1; {SESSION_COOKIE}={session}"
     assert (await app.ask(cookie=cookie))[0] == 200
@@ -169,7 +169,9 @@ async def test_a_cookie_changes_state_only_with_an_allowed_origin() -> None:
 async def test_a_session_is_not_accepted_as_a_token_nor_a_token_as_a_session() -> None:
     app = GuardedApp()
     session = await app.authenticator.redeem_login_code(
-        await app.authenticator.create_login_code(Caller(scope=LAB, role=Role.ADMIN, token_id="t"))
+        await app.authenticator.create_login_code(
+            await app.authenticator.caller_for_token(await app.token(Role.ADMIN))
+        )
     )
     assert (await app.ask(authorization=f"Bearer {session}"))[0] == 401
     assert (await app.ask(cookie=f"{SESSION_COOKIE}={await app.token()}"))[0] == 401
@@ -186,7 +188,7 @@ async def test_a_revoked_token_is_refused_at_once() -> None:
     app = GuardedApp()
     record, token = await app.authenticator.create_token(LAB, Role.MEMBER)
     assert (await app.ask(authorization=f"Bearer {token}"))[0] == 200
-    await app.authenticator.revoke_token(LAB, record.id)
+    await app.authenticator.revoke_token(Caller(scope=LAB, role=Role.ADMIN, token_id="t"), record.id)
     assert (await app.ask(authorization=f"Bearer {token}"))[0] == 401
 
 

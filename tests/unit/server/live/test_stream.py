@@ -15,8 +15,16 @@ from anygpu.events.view import JobView
 from anygpu.server.live import hub as hub_module
 from anygpu.server.live import stream as stream_module
 from anygpu.server.live.hub import Hub
-from anygpu.server.live.stream import MessageBatch, StreamPosition, StreamSources, follow_job, follow_project
+from anygpu.server.live.stream import (
+    ALL_KINDS,
+    MessageBatch,
+    StreamPosition,
+    StreamSources,
+    follow_job,
+    follow_project,
+)
 from anygpu.store.reports import MetricPoint, ReportBatch
+from anygpu.tenancy.stream_access import StreamAccess
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.samples import jobs
@@ -61,7 +69,9 @@ class World:
         return await self.journal.view(LAB, job_id)
 
     async def follow(self, job_id: str, cursor: StreamPosition = StreamPosition()) -> "Following":  # noqa: B008
-        return Following(follow_job(self.sources, LAB, await self.view(job_id), cursor))
+        return Following(
+            follow_job(self.sources, LAB, await self.view(job_id), cursor, ALL_KINDS, StreamAccess())
+        )
 
 
 class Following:
@@ -217,7 +227,7 @@ async def test_a_follower_older_than_the_ring_reads_the_journal(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "RING_SIZE", 3)
-    following = Following(follow_project(world.sources, LAB, 0))
+    following = Following(follow_project(world.sources, LAB, 0, StreamAccess()))
     await world.submit(0)
     assert (await following.next("event"))["after"] == 1
     for number in range(1, 40):
@@ -229,8 +239,10 @@ async def test_events_of_another_process_are_found_by_polling(world: World) -> N
     hub = Hub(max_read_age_s=0.005)  # nobody tells it what is committed
     sources = replace(world.sources, hub=hub, poll_s=0.01)
     job_id = await world.submit(1)
-    project = Following(follow_project(sources, LAB, 0))
-    job = Following(follow_job(sources, LAB, await world.view(job_id), StreamPosition()))
+    project = Following(follow_project(sources, LAB, 0, StreamAccess()))
+    job = Following(
+        follow_job(sources, LAB, await world.view(job_id), StreamPosition(), ALL_KINDS, StreamAccess())
+    )
     assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 1
     await world.happens(job_id, *jobs.attempt_training())
     await world.reports(job_id, 1, b"from afar")
