@@ -107,6 +107,11 @@ class JobPlan(ApiModel):
     offers: list[PlannedOffer]
     more_offers: int = Field(examples=[0])
     rejected: list[OfferRejection]
+    unknown: list[str] = Field(
+        default_factory=list,
+        examples=[[]],
+        description="Messages about regions, zones and machine types of the spec that no offer has.",
+    )
     workload: list[WorkloadFact]
     lints: list[CodeLint] = Field(examples=[[]])
 

@@ -86,6 +86,8 @@ class PlannerHints:
     """
 
     framework: str = ""  # name that `anygpu plan` shows; empty: the name of the trainer
+    # Frameworks of models that use another one than `framework`.
+    model_frameworks: Mapping[str, str] = field(default_factory=dict)
     needs_gpu: bool = True  # False: runs on a CPU, and batch and model size do not affect the plan
     default_model: str = ""  # model whose size is assumed if the job names none
     # Number of parameters of models that the planner's table of published models does not have.

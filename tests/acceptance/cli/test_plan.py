@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.acceptance.cli.conftest import Shell
 
 TRAINS = (
@@ -60,3 +61,22 @@ def test_an_invalid_plan_request_names_the_field(anygpu: Shell, tmp_path: Path) 
     (tmp_path / "bad.json").write_text(json.dumps({"scrpt": "train.py"}))
     refused = anygpu("plan", str(tmp_path / "bad.json"), code=65)
     assert b"scrpt" in refused.stderr
+
+
+def test_a_plan_without_a_fitting_offer_fails(anygpu: Shell) -> None:
+    anygpu.write("t.py", "print(1)")
+    assert b"No offer fits" in anygpu("plan", "--gpu", "A100:640", "t.py", code=1).stdout
+    told = json.loads(anygpu("plan", "--json", "--gpu", "A100:640", "t.py", code=1).stdout)
+    assert (told["short"], told["unknown"]) == ([], [])
+
+
+@pytest.mark.parametrize("machine", ["anygpu", "alone"], ids=["with a server", "without a server"])
+def test_an_unknown_region_is_named_with_the_closest_one(
+    machine: str, request: pytest.FixtureRequest
+) -> None:
+    shell: Shell = request.getfixturevalue(machine)
+    shell.write("t.py", "print(1)")
+    done = shell("plan", "--region", "us-eats-1", "t.py", code=1)
+    assert b"No offer has the region 'us-eats-1'. Did you mean 'us-east-1'?" in done.stderr
+    done = shell("plan", "--region", "mars", "t.py", code=1)
+    assert b"No offer has the region 'mars'. `anygpu catalog show` lists regions." in done.stderr

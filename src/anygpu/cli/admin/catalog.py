@@ -138,6 +138,7 @@ def show_offers(
     Without --region, only the cheapest region of each machine type is listed.
     """
     catalog, need = load_catalog(), _parse_gpu(gpu)
+    _check_regions(regions, catalog)
     offers = catalog.search(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
     listed = _sort(offers if regions else offers.one_per_shape(), sort)
     shown = listed[: limit or None]
@@ -262,6 +263,15 @@ def _parse_clouds(names: tuple[str, ...]) -> tuple[str, ...]:
         if not find_clouds(name):
             raise click.UsageError(no_such("cloud", name, list(terms())))
     return tuple(cloud for name in names for cloud in find_clouds(name))
+
+
+def _check_regions(regions: tuple[str, ...], catalog: "Catalog") -> None:
+    from anygpu.suggest import suggestion
+
+    for region in regions:
+        if region not in catalog.regions:
+            hint = suggestion(region, sorted(catalog.regions), "`anygpu catalog show` lists regions.")
+            raise click.UsageError(f"There is no region {region!r}. {hint}")
 
 
 def _sort(offers: "CatalogOffers", sort: str) -> "list[CatalogOffer]":

@@ -116,7 +116,7 @@ def events_command(
     else:
         events = _live_events(client, job, after) if follow else stored_events(client, job, after)
     for event in events:
-        emit_json_line(event) if as_json else click.echo(event_line(event, with_job=everything))
+        emit_json_line(event) if as_json else emit([event_line(event, with_job=everything)])
 
 
 def stored_events(client: Client, job: str, after: int) -> Iterator[Event]:

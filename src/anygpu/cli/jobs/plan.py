@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anygpu.cli import exits
 from anygpu.cli.admin import catalog
 from anygpu.cli.connection import connect
 from anygpu.cli.exits import print_message
@@ -57,7 +58,7 @@ def plan_command(
       anygpu plan job.yaml --max-cost 10 --deadline 6h
 
     The code is read, never run. Your own machines and accounts are queried; prices of other
-    clouds come from the catalog (`anygpu catalog`).
+    clouds come from the catalog (`anygpu catalog`). The exit code is 1 if no offer fits.
     """
     if not target and not flags["trainer"]:
         raise click.UsageError("Nothing to plan. Name a script, a job file or a --trainer.", context)
@@ -75,12 +76,17 @@ def plan_command(
         print_message(text)
     files = _code_files(spec, root)
     plan = _plan_on_server(spec, files, limit, context_name) or _plan_locally(spec, files, limit)
+    _print_plan(plan, as_json=as_json, every=not limit, rejected=rejected)
+    context.exit(exits.OK if plan["short"] else exits.FAILED)
+
+
+def _print_plan(plan: dict[str, Any], *, as_json: bool, every: bool, rejected: bool) -> None:
+    for text in plan["unknown"]:
+        print_message(text)
     if as_json:
         emit_json(plan)
         return
-    emit(
-        [*plan_lines.workload_lines(plan), *plan_lines.offer_lines(plan, every=not limit, rejected=rejected)]
-    )
+    emit([*plan_lines.workload_lines(plan), *plan_lines.offer_lines(plan, every=every, rejected=rejected)])
     emit(plan_lines.rejected_lines(plan) if rejected else [])
     emit(plan_lines.advice_lines(plan))
     emit(["", plan["note"]] if plan.get("note") else [])

@@ -119,6 +119,7 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @spec_option(
     "--on", about="Where to run: a strategy (cheapest, fastest), or backends in order of preference."
 )
+@spec_option("--region", about="Region of the machine, as its cloud names it, for example us-east-1.")
 @click.option(
     "--paid/--no-paid",
     default=None,

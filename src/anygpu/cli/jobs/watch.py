@@ -45,7 +45,7 @@ class Dashboard:
 
     def lines(self, width: int, *, colour: bool | None = None) -> list[str]:
         return [
-            self._title_line(output.use_colour() if colour is None else colour),
+            self._title_line(width, painted=output.use_colour() if colour is None else colour),
             self._progress_line(width),
             *self._prediction_lines(width),
             "",
@@ -63,18 +63,21 @@ class Dashboard:
         return {"job": self.job, "curves": self.curves.as_dict()}
 
     def one_line(self, width: int) -> str:
-        return (
+        text = (
             f"{job_lines.status_text(self.job):<10} {self.status.line(max(20, width - 11), time.monotonic())}"
         )
+        return formatting.truncate(text, width)
 
-    def _title_line(self, painted: bool) -> str:
+    def _title_line(self, width: int, *, painted: bool) -> str:
         hue = output.STATUS_COLOURS.get(self.job["status"], "dim")
         state = output.paint(job_lines.status_text(self.job), hue, on=painted)
         name = output.paint(self.job.get("name") or short_id(self.job["id"]), "bold", on=painted)
         tries = f" · attempt {self.status.attempt}" if self.status.attempt > 1 else ""
         place = f" · on {self.job['backend']}" if self.job.get("backend") else ""
         reason = f" · {self.job['reason']}" if self.job.get("reason") else ""
-        return f"{name} · {state}{place}{tries}{reason}"
+        text = f"{name} · {state}{place}{tries}{reason}"
+        fits = output.visible_length(text) <= width
+        return text if fits else formatting.truncate(output.plain_text(text), width)
 
     def _progress_line(self, width: int) -> str:
         now = self.status.progress

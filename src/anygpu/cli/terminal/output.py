@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -18,8 +19,17 @@ def emit_json_line(value: Any) -> None:
 
 
 def emit(lines: Iterable[str]) -> None:
+    """Print lines. On a narrow terminal, long lines are wrapped between words."""
+    width = table_width()
     for line in lines:
-        print(line)
+        print(line if width >= NARROW_COLUMNS else _wrap_line(line, width), flush=True)
+
+
+def _wrap_line(line: str, width: int) -> str:
+    if visible_length(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return "\n".join(_wrap([plain_text(line)], width, indent))
 
 
 COLOUR_CODES = {
@@ -66,7 +76,9 @@ def paint_status(word: str, *, on: bool) -> str:
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GAP = "  "
-MIN_WIDTHS = (16, 6)  # columns are cut to the first width, then, if necessary, to the second
+NARROW_COLUMNS = 60
+MIN_WIDTH, NARROW_MIN_WIDTH = 6, 8  # columns of a narrow terminal are not cut as far, but turned into lines
+FIRST_CUT_WIDTH = 16  # all columns are cut to this width before one is cut to the minimum
 MIN_FIRST_WIDTH = 16  # wider, because the first column identifies the row
 UNLIMITED = 1_000_000
 
@@ -80,19 +92,52 @@ def table_width() -> int:
     return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else UNLIMITED
 
 
+def plain_text(text: str) -> str:
+    """Return the text without colours."""
+    return _ESCAPE.sub("", text)
+
+
 def visible_length(text: str) -> int:
-    return len(_ESCAPE.sub("", text))
+    return len(plain_text(text))
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None = None) -> list[str]:
-    """Return the lines of a table. If the table is too wide, columns are cut, starting with the last."""
-    widths = [max(visible_length(row[column]) for row in [heading, *rows]) for column in range(len(heading))]
-    available = (columns or table_width()) - len(GAP) * (len(heading) - 1)
-    for least in MIN_WIDTHS:
-        for column in reversed(range(len(widths))):
-            over = sum(widths) - available
-            widths[column] -= max(0, min(over, widths[column] - (least if column else MIN_FIRST_WIDTH)))
-    return [_line(row, widths) for row in [heading, *rows]]
+    """Return the lines of a table.
+
+    If the table is too wide, columns are cut, starting with the last. If that is not enough, each row becomes
+    lines of the form `HEADING  value`.
+    """
+    above, blocks = table_blocks(heading, rows, columns=columns)
+    between = [] if above else [""]
+    return [*above, *(line for block in blocks for line in (*block, *between))]
+
+
+def table_blocks(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Return the heading of a table, and the lines of each row. There is no heading if each row has several lines."""
+    width = columns or table_width()
+    sizes = [max(visible_length(row[column]) for row in [heading, *rows]) for column in range(len(heading))]
+    sizes = _fit_columns(sizes, width)
+    if sum(sizes) + len(GAP) * (len(sizes) - 1) > width:
+        return [], [_record(heading, row, width) for row in rows]
+    return [_line(heading, sizes)], [[_line(row, sizes)] for row in rows]
+
+
+def _fit_columns(sizes: Sequence[int], width: int) -> list[int]:
+    """Return the widths of the columns after cutting them, as far as they may be cut, to fit into `width`."""
+    cut, available = list(sizes), width - len(GAP) * (len(sizes) - 1)
+    for least in (FIRST_CUT_WIDTH, NARROW_MIN_WIDTH if width < NARROW_COLUMNS else MIN_WIDTH):
+        for column in reversed(range(len(cut))):
+            over = sum(cut) - available
+            cut[column] -= max(0, min(over, cut[column] - (least if column else MIN_FIRST_WIDTH)))
+    return cut
+
+
+def _record(heading: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """Return one row of a table as lines of the form `HEADING  value`."""
+    pairs = [(name, value) for name, value in zip(heading, row, strict=True) if value]
+    return fields(pairs, columns=width)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -103,12 +148,43 @@ def _cell(text: str, size: int) -> str:
     over = visible_length(text) - size
     if over <= 0:
         return text + " " * -over
-    plain = _ESCAPE.sub("", text)
-    return plain[: size - 1] + "…"
+    return plain_text(text)[: size - 1] + "…"
 
 
-def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return lines of the form `name  value`, with the values aligned."""
-    longest = max((len(name) for name, _ in pairs), default=0)
-    under = "\n" + " " * (longest + len(GAP))
-    return [f"{name:<{longest}}{GAP}{under.join(value.splitlines())}" for name, value in pairs]
+def fields(pairs: Sequence[tuple[str, str]], *, columns: int | None = None) -> list[str]:
+    """Return lines of the form `name  value`, with the values aligned.
+
+    On a narrow terminal, a value that is too long is wrapped and begins on the line after its name.
+    """
+    longest, width = max((len(name) for name, _ in pairs), default=0), columns or table_width()
+    return [line for name, value in pairs for line in _field(name, value, longest, width)]
+
+
+def _field(name: str, value: str, longest: int, width: int) -> list[str]:
+    indent = longest + len(GAP)
+    parts = value.splitlines() or [""]
+    if width >= NARROW_COLUMNS or all(indent + visible_length(part) <= width for part in parts):
+        return [f"{name:<{longest}}{GAP}{parts[0]}", *(" " * indent + part for part in parts[1:])]
+    return [*([name] if name else []), *_wrap([plain_text(part) for part in parts], width, GAP)]
+
+
+def _wrap(parts: Sequence[str], width: int, indent: str) -> list[str]:
+    """Wrap texts to `width`, indented. A word that is too long, such as a path, is broken."""
+    return [
+        line
+        for part in parts
+        for line in textwrap.wrap(
+            part.strip(), width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+    ] or [indent]
+
+
+def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
+    """Wrap a text to the width at which tables are cut. `hanging` is the indent of all lines but the first."""
+    return textwrap.wrap(
+        text,
+        table_width(),
+        initial_indent=indent,
+        subsequent_indent=indent if hanging is None else hanging,
+        break_on_hyphens=False,
+    )

@@ -43,14 +43,15 @@ def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool 
 def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a table with a row for each offer, followed by the offer's advantages and disadvantages."""
     narrow = output.terminal_width() < WIDE_COLUMNS
-    heading, *rows = output.table(
+    lines, rows = output.table_blocks(
         HEADING,
         [(str(number), *offer_cells(entry, narrow=narrow)) for number, entry in enumerate(entries, 1)],
     )
-    lines = [heading]
+    between = [] if lines else [""]
     for row, entry in zip(rows, entries, strict=True):
         text = "; ".join(filter(None, (worst_case_text(entry) if narrow else "", reasons_text(entry))))
-        lines += [row, *(output.paint(line, "dim", on=output.use_colour()) for line in _wrap(text))]
+        reasons = (output.paint(line, "dim", on=output.use_colour()) for line in _wrap(text))
+        lines += [*row, *reasons, *between]
     return lines
 
 
@@ -123,7 +124,11 @@ def _rounded_money(microusd: int) -> str:
 
 
 def _top_rejections(plan: Mapping[str, Any]) -> list[str]:
-    return [f"  {each['offers']:>5} offers: {each['reason']}" for each in plan["rejected"][:3]]
+    return [
+        line
+        for each in plan["rejected"][:3]
+        for line in output.wrap(f"{each['offers']:>5} offers: {each['reason']}", "  ", " " * 9)
+    ]
 
 
 def _offer_name(entry: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
     on_cpu = not hints.needs_gpu or given.get("device") == "cpu"
     model = _model(named_model or str(given.get("model") or ""), hints)
     analysis = Analysis(
-        frameworks=(CodeFinding(value=hints.framework or trainer, file=CONFIG_FILE),),
+        frameworks=(CodeFinding(value=_framework(trainer, model, hints), file=CONFIG_FILE),),
         model=model,
         parameters=_parameters(model, hints) if hints.needs_gpu else None,
         batch_size=_number_or_default(given, "batch_size", usual) if hints.needs_gpu else None,
@@ -60,6 +60,11 @@ def _model(named: str, hints: PlannerHints) -> CodeFinding[str] | None:
     if not hints.default_model:
         return None
     return CodeFinding(value=hints.default_model, file=CONFIG_FILE, confidence=GUESS)
+
+
+def _framework(trainer: str, model: CodeFinding[str] | None, hints: PlannerHints) -> str:
+    of_model = hints.model_frameworks.get(model.value) if model is not None else None
+    return of_model or hints.framework or trainer
 
 
 def _parameters(model: CodeFinding[str] | None, hints: PlannerHints) -> CodeFinding[int] | None:

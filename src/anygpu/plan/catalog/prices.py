@@ -159,6 +159,10 @@ class Catalog:
         return self._shapes
 
     @property
+    def regions(self) -> frozenset[str]:
+        return frozenset(filter(None, self._regions))
+
+    @property
     def sources(self) -> Sequence[PriceSource]:
         return self._sources
 

@@ -122,6 +122,10 @@ class CandidateSet(Sequence[Candidate]):
         shifted = [(key, _renumber(each, first)) for key, each in others._classes]
         return CandidateSet(_Concatenation(self._candidates, others), [*self._classes, *shifted])
 
+    def location_names(self, field: int) -> set[str]:
+        """Return the names that the candidates have in one field of `Location`."""
+        return {name for _, each in self._classes for name in each.combined.locations[field] if name}
+
     @property
     def group_count(self) -> int:
         return sum(len(each.groups) for _, each in self._classes)

@@ -12,6 +12,7 @@ from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet
 from anygpu.plan.offers.estimate import DurationLookup, Estimator
 from anygpu.plan.offers.ranking import Ranking, Rejection, run_cost_of
+from anygpu.plan.offers.unknown_names import unknown_names
 from anygpu.plan.offers.wording import cons, pros
 from anygpu.spec.jobspec import JobSpec
 
@@ -92,6 +93,7 @@ class Comparison:
     rejected: RankedOffers
     rejections: Sequence[RejectionSummary]  # most frequent reason first
     best_per_machine: RankedOffers  # one per GPU kind, GPU count and market
+    unknown: tuple[str, ...] = ()  # messages about names in the placement that no candidate has
 
     @cached_property
     def by_offer(self) -> Mapping[OfferKey, RankedOffer]:
@@ -143,6 +145,7 @@ def rank(
         ),
         rejections=_summarise_rejections(ranking.rejections, candidate_set),
         best_per_machine=RankedOffers(len(best), lambda _: best, writer.fitting_offer),
+        unknown=unknown_names(spec, candidate_set),
     )
 
 
@@ -236,6 +239,7 @@ def comparison_as_dict(
         "offers": [offer_as_dict(ranked) for ranked in listed],
         "more_offers": len(comparison.ranked) - len(listed),
         "rejected": _rejections(comparison.rejections),
+        "unknown": list(comparison.unknown),
         "workload": _workload_rows(analysis),
         "lints": _lint_rows(analysis),
     }

@@ -20,8 +20,10 @@ from anygpu.trainers.tabular.predictions import make_predictor
 from anygpu.trainers.tabular.preprocessing import PreparedTable, SplitArrays, prepare
 from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check, steps_grow
 
-# torch is not their framework, but `anygpu plan` shows it for both boosting trainers.
-BOOSTING_HINTS = PlannerHints(framework="torch", needs_gpu=False)
+BOOSTING_LIBRARIES = ("xgboost", "lightgbm")  # each is also the name of its model
+HINTS = PlannerHints(
+    framework="sklearn", model_frameworks={name: name for name in BOOSTING_LIBRARIES}, needs_gpu=False
+)
 ONNX = ("onnx", "onnxruntime", "skl2onnx")
 
 
@@ -38,7 +40,7 @@ class Tabular(Trainer):
     licence = "BSD-3-Clause (XGBoost: Apache-2.0, LightGBM: MIT)"
     accepts = ACCEPTS
     options = OPTIONS
-    planner_hints = PlannerHints(framework="sklearn", needs_gpu=False)
+    planner_hints = HINTS
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
@@ -208,7 +210,7 @@ class XGBoost(Tabular):
     needs = (*Tabular.needs, "xgboost")
     licence = "Apache-2.0"
     accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "xgboost"})
-    planner_hints = BOOSTING_HINTS
+    planner_hints = replace(HINTS, framework="xgboost")
 
 
 class LightGBM(Tabular):
@@ -218,7 +220,7 @@ class LightGBM(Tabular):
     needs = (*Tabular.needs, "lightgbm")
     licence = "MIT"
     accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "lightgbm"})
-    planner_hints = BOOSTING_HINTS
+    planner_hints = replace(HINTS, framework="lightgbm")
 
 
 def read(path: Path | None, config: TrainingConfig) -> Columns:

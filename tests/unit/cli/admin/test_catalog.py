@@ -140,3 +140,11 @@ def test_a_missing_file_is_reported() -> None:
 
 def test_no_matching_offer_prints_a_message() -> None:
     assert ran("show", "--gpu", "K80").stdout.startswith("No offer of K80 matches.")
+
+
+def test_an_unknown_region_is_refused_with_the_closest_one(home: Path) -> None:
+    shown = ran("show", "--region", "us-eats-1")
+    assert shown.exit_code == 2
+    assert "There is no region 'us-eats-1'. Did you mean 'us-east-1'?" in shown.output
+    assert "There is no region 'mars'." in ran("show", "--region", "mars").output
+    assert ran("show", "--region", "us-east-1").exit_code == 0

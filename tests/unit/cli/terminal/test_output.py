@@ -36,9 +36,37 @@ def test_a_cut_cell_loses_its_colour() -> None:
 
 def test_the_first_column_keeps_a_minimum_width() -> None:
     row = ("01a1e4ab-2c44", "digits-of-last-night", "completed", "2 minutes ago")
-    assert output.table(("ID", "NAME", "STATUS", "SUBMITTED"), [row], columns=30)[1].startswith(
+    assert output.table(("ID", "NAME", "STATUS", "SUBMITTED"), [row], columns=45)[1].startswith(
         "01a1e4ab-2c44  "
     )
+
+
+def test_a_row_that_does_not_fit_becomes_lines() -> None:
+    row = (
+        "01a1e4ab",
+        "digits-of-last-night",
+        "completed",
+        "2 minutes ago",
+        "/a/path/that/is/longer/than/one/line",
+    )
+    heading = ("ID", "NAME", "STATUS", "SUBMITTED", "PLACE")
+    assert output.table(heading, [row, ("2", *("x" * 9 for _ in range(4)))], columns=30) == [
+        "ID         01a1e4ab",
+        "NAME",
+        "  digits-of-last-night",
+        "STATUS     completed",
+        "SUBMITTED  2 minutes ago",
+        "PLACE",
+        "  /a/path/that/is/longer/than/",
+        "  one/line",
+        "",
+        "ID         2",
+        "NAME       xxxxxxxxx",
+        "STATUS     xxxxxxxxx",
+        "SUBMITTED  xxxxxxxxx",
+        "PLACE      xxxxxxxxx",
+        "",
+    ]
 
 
 def test_in_a_pipe_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

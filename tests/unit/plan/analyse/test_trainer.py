@@ -99,3 +99,19 @@ def test_the_planner_names_no_trainer() -> None:
             users.append(path)
             assert not names & {node.value for node in nodes if isinstance(node, ast.Constant)}, path
     assert users
+
+
+@pytest.mark.parametrize(
+    ("trainer", "config", "framework"),
+    [
+        ("tabular", {}, "sklearn"),
+        ("tabular", {"model": "xgboost"}, "xgboost"),
+        ("tabular", {"model": "lightgbm"}, "lightgbm"),
+        ("tabular", {"model": "random_forest"}, "sklearn"),
+        ("xgboost", {}, "xgboost"),
+        ("lightgbm", {}, "lightgbm"),
+        ("yolo", {}, "ultralytics"),
+    ],
+)
+def test_the_framework_is_that_of_the_model(trainer: str, config: dict[str, str], framework: str) -> None:
+    assert [each.value for each in analyse_trainer(trainer, config).frameworks] == [framework]
