@@ -70,6 +70,9 @@ class JobSummary(ApiModel):
     retries_used: int = Field(examples=[0])
     resumed_from: str | None = Field(examples=[None])
     cancel_requested: bool = Field(examples=[False])
+    start_requested: bool = Field(
+        examples=[False], description="A user asked to start the job before others of its project."
+    )
     failure: JobFailure | None = Field(examples=[None])
     queue_position: int | None = Field(examples=[None])
 

@@ -1,4 +1,4 @@
-"""Submit, cancel, migrate, resume, release and delete jobs.
+"""Submit, start, cancel, migrate, resume, release and delete jobs.
 
 Each operation writes an event; the supervisor then acts on the event.
 """
@@ -11,7 +11,14 @@ from anygpu.control.ids import new_job_id
 from anygpu.errors import Conflict, InvalidSpec, NotFound
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import LOCAL
-from anygpu.events.types import CancelRequested, Event, HoldEnded, JobSubmitted, MigrateRequested
+from anygpu.events.types import (
+    CancelRequested,
+    Event,
+    HoldEnded,
+    JobSubmitted,
+    MigrateRequested,
+    StartRequested,
+)
 from anygpu.events.view import JobView
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
@@ -72,6 +79,24 @@ class Jobs:
         def decide(view: JobView) -> list[Event]:
             done = view.is_terminal or view.cancel_requested
             return [] if done else [CancelRequested(person=scope.person)]
+
+        return await self._transact(scope, job_id, decide)
+
+    async def start(self, scope: Scope, job_id: str) -> JobView:
+        """Ask to start a waiting job before the other waiting jobs of its project.
+
+        Capacity, quotas and budgets apply as before. A repeated request, or one for a job that already runs,
+        changes nothing.
+        """
+
+        def decide(view: JobView) -> list[Event]:
+            if view.is_terminal or view.cancel_requested:
+                doing = view.status if view.is_terminal else "being cancelled"
+                raise Conflict(
+                    f"job {view.name or view.id} is {doing}", hint="Submit or resume it as a new job."
+                )
+            done = view.live_attempt is not None or view.start_requested_at_ms is not None
+            return [] if done else [StartRequested(person=scope.person)]
 
         return await self._transact(scope, job_id, decide)
 

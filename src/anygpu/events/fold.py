@@ -40,6 +40,7 @@ from anygpu.events.types import (
     MigrateRequested,
     OrphanEnded,
     RecoveryStarted,
+    StartRequested,
     StopRequested,
     TrainingStarted,
 )
@@ -171,6 +172,7 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
         reason="",
         recovering_since_ms=None,
         migrate_to="",
+        start_requested_at_ms=None,
         better=None,
     )
 
@@ -260,6 +262,13 @@ def _(event: CancelRequested, view: JobView, at_ms: int) -> JobView:
 def _(event: MigrateRequested, view: JobView, at_ms: int) -> JobView:
     _require(not view.cancel_requested, event, "the job is being cancelled")
     return replace(view, migrate_to=event.to)
+
+
+@_apply.register
+def _(event: StartRequested, view: JobView, at_ms: int) -> JobView:
+    _require(not view.cancel_requested, event, "the job is being cancelled")
+    _require(view.live_attempt is None, event, "an attempt is live")
+    return replace(view, start_requested_at_ms=at_ms, retry_delay_s=0)
 
 
 @_apply.register

@@ -146,6 +146,13 @@ class MigrateRequested(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequested(Event):
+    """A user has asked to start the waiting job before the other waiting jobs of its project."""
+
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
     """The agent has reported how the user's process ended and how much data the attempt stored."""
 
@@ -282,6 +289,7 @@ EVENTS: tuple[type[Event], ...] = (
     StopRequested,
     CancelRequested,
     MigrateRequested,
+    StartRequested,
     AttemptEnded,
     AttemptLost,
     HoldStarted,

@@ -112,6 +112,9 @@ class JobView:
     ended_at_ms: int | None = None
     cost_microusd: int = 0  # the ledger: cost of released attempts
     migrate_to: str = ""  # the backend that a user asked for
+    start_requested_at_ms: int | None = (
+        None  # a user asked to start the job before others; None once it starts
+    )
     plan: str = ""  # blob key of the newest comparison of offers
     predicted: Prediction | None = None  # the first prediction, before the job ran
     prediction: Prediction | None = None  # the newest prediction

@@ -56,6 +56,7 @@ class PoolJob:
     checkpoints: bool = False  # only jobs with checkpoints are preempted
     running_since_s: float | None = None
     waiting_since_s: float | None = None  # when the job last stopped running; None if it never ran
+    start_requested_s: float | None = None  # when a user asked to start it before others of its tenant
 
     @property
     def running(self) -> bool:

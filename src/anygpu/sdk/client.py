@@ -97,6 +97,12 @@ class Client:
     def cancel(self, job_id: str) -> Json:
         return self._post(_job_path(job_id, "cancel"), repeatable=True)
 
+    def start(self, job_id: str) -> Json:
+        return self._post(_job_path(job_id, "start"), repeatable=True)
+
+    def delete(self, job_id: str) -> None:
+        self.http.request("DELETE", _job_path(job_id))
+
     def resume(self, job_id: str, overrides: Mapping[str, Any] | None = None, *, key: str = "") -> Json:
         headers = {"Idempotency-Key": key or new_key()}
         return self._post(

@@ -146,6 +146,14 @@ class Job:
     def cancel(self) -> None:
         self._client.cancel(self.id)
 
+    def start(self) -> None:
+        """Start this job before the other waiting jobs of its project, as soon as a machine is free."""
+        self._client.start(self.id)
+
+    def delete(self) -> None:
+        """Delete this job, which must have ended, with its logs, metrics and files."""
+        self._client.delete(self.id)
+
     def resume(self, **overrides: Any) -> "Job":
         """Start a new job from this job's newest checkpoint, and return the new job."""
         return Job(self._client, self._client.resume(self.id, overrides)["id"])

@@ -16,6 +16,7 @@ from anygpu.events.types import (
     JobCompleted,
     JobSubmitted,
     MigrateRequested,
+    StartRequested,
 )
 from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
@@ -99,3 +100,24 @@ async def test_deleting_a_job_deletes_its_reports_too() -> None:
     assert (await reports.state(job_id, 1)).beats == 0
     with pytest.raises(NotFound):
         await journal.view(LAB, job_id)
+
+
+async def test_a_start_is_requested_once_with_who_requested_it() -> None:
+    jobs, journal = await a_job()
+    view = await jobs.start(LAB, "job")
+    again = await jobs.start(LAB, "job")
+    assert view.start_requested_at_ms is not None
+    assert again.position == view.position
+    assert await last(journal) == StartRequested(person="ada")
+
+
+async def test_starting_a_job_that_runs_changes_nothing_and_one_that_ends_is_refused() -> None:
+    jobs, journal = await a_job(*training())
+    await jobs.start(LAB, "job")
+    assert await last(journal) == training()[-1]
+    jobs, _ = await a_job(CANCEL)
+    with pytest.raises(Conflict, match="being cancelled"):
+        await jobs.start(LAB, "job")
+    jobs, _ = await a_job(CANCEL, JobCancelled())
+    with pytest.raises(Conflict, match="is cancelled"):
+        await jobs.start(LAB, "job")

@@ -49,6 +49,7 @@ from anygpu.events.types import (
     MigrateRequested,
     OrphanEnded,
     RecoveryStarted,
+    StartRequested,
     StopRequested,
     TrainingStarted,
 )
@@ -197,6 +198,7 @@ EXAMPLES: tuple[Event, ...] = (
     AttemptLost(attempt=1, evidence="gone", failure=LOST),
     MachineStarted(attempt=1, started_at_ms=7, price_microusd_per_hour=8),
     MigrateRequested(to="cloud", person="me"),
+    StartRequested(person="me"),
     HoldStarted(attempt=1, until_ms=9),
     HoldEnded(attempt=1, reason="release", person="me"),
     AttemptStranded(attempt=1, reason="not configured"),
@@ -287,6 +289,15 @@ def test_a_held_machine_is_held_once_and_until_somebody_lets_it_go() -> None:
     for wrong in (HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time")):
         with pytest.raises(InvalidEvent):
             after(*failed, HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time"), wrong)
+
+
+def test_a_requested_start_skips_the_delay_and_is_fulfilled_by_the_next_launch() -> None:
+    waiting = after(*started(1), ended(1), RECOVERY, StartRequested(person="me"))
+    assert (waiting.start_requested_at_ms, waiting.retry_delay_s) == (waiting.updated_at_ms, 0)
+    launched = after(*started(1), ended(1), RECOVERY, StartRequested(person="me"), launching(2))
+    assert launched.start_requested_at_ms is None
+    with pytest.raises(InvalidEvent, match="an attempt is live"):
+        after(*started(1), StartRequested(person="me"))
 
 
 def test_a_wish_to_move_is_fulfilled_by_the_next_launch() -> None:

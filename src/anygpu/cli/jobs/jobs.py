@@ -1,5 +1,6 @@
-"""`anygpu ls`, `show`, `cancel`, `resume`, `migrate` and `queue`."""
+"""`anygpu ls`, `show`, `start`, `cancel`, `rm`, `resume`, `migrate` and `queue`."""
 
+import sys
 from typing import Any
 
 import click
@@ -97,6 +98,47 @@ def _cancel_status(answer: dict[str, str]) -> str:
     if status in ("completed", "failed"):
         return f"Already {status}:"
     return "Cancelled" if status == "cancelled" else "Cancelling"
+
+
+@click.command(name="start")
+@click.argument("jobs", nargs=-1, required=True)
+@json_option
+@context_option
+def start_command(jobs: tuple[str, ...], as_json: bool, context_name: str) -> None:
+    """Start waiting JOBS before the other waiting jobs of the project, as soon as machines are free."""
+    client = connect(context_name)
+    answers = [client.start(job) for job in jobs]
+    if as_json:
+        emit_json({"jobs": answers})
+    else:
+        emit(_start_status(answer) for answer in answers)
+
+
+def _start_status(answer: dict[str, Any]) -> str:
+    if not answer["start_requested"]:
+        return f"Already running: {answer['id']}."
+    reason = f": {answer['reason']}" if answer.get("reason") else ""
+    return f"Next in the queue: {answer['id']}{reason}."
+
+
+@click.command(name="rm")
+@click.argument("jobs", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+@context_option
+def rm_command(jobs: tuple[str, ...], yes: bool, as_json: bool, context_name: str) -> None:
+    """Delete JOBS that have ended, with their logs, metrics and files. What they cost stays recorded."""
+    client = connect(context_name)
+    found = list({job["id"]: job for job in map(client.job, jobs)}.values())
+    if not yes and sys.stdin.isatty():
+        emit(f"{job.get('name') or '-'}  {job['id']}  {job['status']}" for job in found)
+        click.confirm(f"Delete {formatting.plural(len(found), 'job')}?", abort=True, err=True)
+    for job in found:
+        client.delete(job["id"])
+    if as_json:
+        emit_json({"deleted": [job["id"] for job in found]})
+    else:
+        emit(f"Deleted {job['id']}." for job in found)
 
 
 @click.command(name="resume")

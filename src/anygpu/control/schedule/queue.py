@@ -182,6 +182,7 @@ def pool_job(view: JobView, now_ms: int) -> PoolJob:
         checkpoints=_is_preemptible(view),
         running_since_s=None if since_ms is None else since_ms / 1000,
         waiting_since_s=waiting_since_ms(view) / 1000,
+        start_requested_s=None if view.start_requested_at_ms is None else view.start_requested_at_ms / 1000,
     )
 
 
@@ -216,9 +217,10 @@ class PoolJobCache:
 def in_queue_order(jobs: Sequence[PoolJob], now: PoolState) -> list[PoolJob]:
     """Return the jobs in queue order.
 
-    Jobs within their project's quota come first; each group is ordered by the fair-share policy.
+    Jobs within their project's quota come first; each group is ordered by the fair-share policy. A job that a
+    user asked to start is the first of its tenant.
     """
-    ordered = fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules)
+    ordered = _requested_first(fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules))
     if not any(tenant.quota_gpus for tenant in now.tenants.values()):
         return ordered
     held = Counter(now.slots_in_use)
@@ -230,3 +232,21 @@ def in_queue_order(jobs: Sequence[PoolJob], now: PoolState) -> list[PoolJob]:
         held[job.tenant] += job.gpus if fits else 0
         (within if fits else beyond).append(job)
     return [*within, *beyond]
+
+
+def _requested_first(ordered: list[PoolJob]) -> list[PoolJob]:
+    """Move jobs that a user asked to start to the first positions of their tenant, oldest request first.
+
+    The positions of other tenants' jobs do not change.
+    """
+    if all(job.start_requested_s is None for job in ordered):
+        return ordered
+    by_tenant: dict[str, list[PoolJob]] = {}
+    for job in ordered:
+        by_tenant.setdefault(job.tenant, []).append(job)
+    turns = {tenant: iter(sorted(jobs, key=_request_key)) for tenant, jobs in by_tenant.items()}
+    return [next(turns[job.tenant]) for job in ordered]
+
+
+def _request_key(job: PoolJob) -> float:
+    return float("inf") if job.start_requested_s is None else job.start_requested_s

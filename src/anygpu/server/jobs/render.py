@@ -65,6 +65,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "retries_used": view.retries_used,
         "resumed_from": view.resumed_from,
         "cancel_requested": view.cancel_requested,
+        "start_requested": view.start_requested_at_ms is not None,
         "failure": _render_failure(view.failure),
         "queue_position": queue_position,
     }

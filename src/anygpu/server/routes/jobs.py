@@ -1,8 +1,9 @@
-"""Jobs: submit, list, show, cancel, resume."""
+"""Jobs: submit, list, show, start, cancel, resume, delete."""
 
 from typing import Annotated, Any
 
 from fastapi import Header, Path, Query, Request
+from starlette.responses import Response
 
 from anygpu.api.jobs import JobDetails, JobList, SubmittedJob
 from anygpu.errors import Forbidden
@@ -109,6 +110,26 @@ async def cancel_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> J
     """Cancel a job. Repeating the request changes nothing."""
     view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, await services.jobs.cancel(caller.scope, view.id)), 202)
+
+
+@router.post(
+    "/{ref}/start", status_code=202, response_model=JobDetails, response_description="Start requested."
+)
+async def start_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
+    """Move a waiting job before the other waiting jobs of its project. Repeating the request changes nothing.
+
+    The job starts as soon as a machine is free; quotas and budgets apply.
+    """
+    view = await resolve_job(services.journal, caller.scope, ref)
+    return JsonResponse(await job_details(services, await services.jobs.start(caller.scope, view.id)), 202)
+
+
+@router.delete("/{ref}", status_code=204, response_class=Response, response_description="Deleted.")
+async def delete_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Response:
+    """Delete a job that has ended: its events, logs, metrics and files. Its cost stays in the ledger."""
+    view = await resolve_job(services.journal, caller.scope, ref)
+    await services.jobs.delete(caller.scope, view.id)
+    return Response(None, 204)
 
 
 @router.post(

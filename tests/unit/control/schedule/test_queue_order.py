@@ -25,6 +25,7 @@ from anygpu.events.types import (
     Event,
     JobSubmitted,
     RecoveryStarted,
+    StartRequested,
     StopRequested,
     TrainingStarted,
 )
@@ -247,3 +248,15 @@ def test_quotas_are_read_from_settings() -> None:
     for wrong in ("vision", "vision=", "=4", "vision=-1", "vision=many", "vision=99999999"):
         with pytest.raises(InvalidSpec, match=r"queue\.quotas"):
             parse_quotas([wrong])
+
+
+def test_a_job_that_is_to_start_is_the_first_of_its_project_and_moves_no_other_project() -> None:
+    first, second = job("a", hours=4), job("b", project="speech", hours=3)
+    third, wanted = job("c", hours=2), job("d", StartRequested(person="ada"), hours=1)
+    assert order(first, second, third, wanted) == ["d", "b", "a", "c"]
+    assert order(first, third, wanted) == ["d", "a", "c"]
+
+
+def test_a_job_that_is_to_start_stays_behind_those_within_their_quota() -> None:
+    wanted = job("w", StartRequested(person="ada"), priority=9)
+    assert order(wanted, job("q", project="speech"), quotas={"speech": 1}) == ["q", "w"]
