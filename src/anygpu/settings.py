@@ -167,6 +167,10 @@ class LocalSettings:
     """Settings for jobs on the server's own machine."""
 
     enabled: bool = setting(True, "whether jobs may run on this machine")
+    organisations: tuple[str, ...] = setting(
+        (),
+        "other organisations whose jobs may run on this machine, where they can read the server's keys; *: all",
+    )
     cpus: int = setting(0, "CPUs offered to jobs, one per job unless it requests more; 0: all", minimum=0)
     attempts: str = setting(
         "", "directory of attempts; servers on one host can share it and take over each other's attempts"

@@ -1,7 +1,7 @@
 """Open and close the backends: the built-in one, those in the settings file, and those in profiles."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -44,6 +44,7 @@ class BackendEntry:
     name: str
     kind: str
     organisation: str
+    shared_with: frozenset[str] = frozenset()  # other organisations whose jobs may use it; "*": all
     source: BackendSource
     options: dict[str, Any] = field(default_factory=dict)
     credential_names: tuple[str, ...] = ()
@@ -52,6 +53,10 @@ class BackendEntry:
     reason: str = ""  # why the backend is not available
     opening: asyncio.Task[None] | None = None
     predecessor_closing: asyncio.Task[None] | None = None  # the old backend closes before this one opens
+
+    def is_visible_to(self, organisation: str) -> bool:
+        """Return whether jobs of the organisation may use the backend."""
+        return bool({organisation, ALL_ORGANISATIONS} & {self.organisation, *self.shared_with})
 
     @property
     def is_open(self) -> bool:
@@ -96,7 +101,7 @@ class BackendManager(Mapping[str, Backend]):
 
     def __init__(
         self,
-        built_in: Mapping[str, Backend],
+        built_in: Sequence[BackendEntry],
         tables: Sequence[SettingsBackend],
         profiles: Profiles,
         context: BackendContext,
@@ -110,7 +115,7 @@ class BackendManager(Mapping[str, Backend]):
         self._report = report
         self._closing: set[asyncio.Task[None]] = set()
         self._refresh_lock = asyncio.Lock()  # profiles are applied in the order they were read
-        self._entries = {name: _built_in_entry(name, backend) for name, backend in built_in.items()}
+        self._entries = {entry.name: entry for entry in built_in}
         self._entries |= {
             backend_settings.name: _settings_entry(backend_settings) for backend_settings in tables
         }
@@ -128,7 +133,7 @@ class BackendManager(Mapping[str, Backend]):
     def visible(self, name: str, organisation: str) -> bool:
         """Return whether jobs of `organisation` may use the backend."""
         entry = self._entries.get(name)
-        return entry is not None and entry.organisation in (ALL_ORGANISATIONS, organisation)
+        return entry is not None and entry.is_visible_to(organisation)
 
     def entry(self, name: str) -> BackendEntry | None:
         return self._entries.get(name)
@@ -234,9 +239,14 @@ class BackendManager(Mapping[str, Backend]):
             self._report(f"backend {entry.name!r} failed to close", error)
 
 
-def _built_in_entry(name: str, backend: Backend) -> BackendEntry:
+def built_in_entry(backend: Backend, organisation: str, shared_with: Iterable[str]) -> BackendEntry:
     return BackendEntry(
-        name=name, kind=name, organisation=ALL_ORGANISATIONS, source=BackendSource.BUILT_IN, backend=backend
+        name=backend.name,
+        kind=backend.name,
+        organisation=organisation,
+        shared_with=frozenset(shared_with),
+        source=BackendSource.BUILT_IN,
+        backend=backend,
     )
 
 

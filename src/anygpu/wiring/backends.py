@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anygpu.backends import registry
-from anygpu.backends.contract import Backend
 from anygpu.backends.local import LocalBackend
-from anygpu.backends.manager import BackendManager, SettingsBackend
+from anygpu.backends.manager import BackendEntry, BackendManager, SettingsBackend, built_in_entry
 from anygpu.backends.options import credential_fields, parse_options
 from anygpu.backends.registry import BackendContext
 from anygpu.control.clock import WakeSignal
@@ -46,7 +45,7 @@ async def open_backends(
         attended=not settings.embedded,
     )
     backends = BackendManager(
-        _local_backend(settings, wake, stack),
+        _built_in_backends(settings, organisation, wake, stack),
         [_settings_backend(name, table, organisation) for name, table in settings.backends.items()],
         profiles,
         context,
@@ -58,9 +57,11 @@ async def open_backends(
     return backends
 
 
-def _local_backend(settings: Settings, wake: WakeSignal, stack: AsyncExitStack) -> dict[str, Backend]:
+def _built_in_backends(
+    settings: Settings, organisation: str, wake: WakeSignal, stack: AsyncExitStack
+) -> list[BackendEntry]:
     if not settings.local.enabled:
-        return {}
+        return []
     local = LocalBackend(
         Path(settings.local.attempts) if settings.local.attempts else settings.state / "attempts",
         gpu_locks=Path(settings.local.gpu_locks) if settings.local.gpu_locks else GPU_LOCKS,
@@ -71,7 +72,7 @@ def _local_backend(settings: Settings, wake: WakeSignal, stack: AsyncExitStack) 
     stack.callback(local.close)
     if settings.server.control:
         asyncio.get_running_loop().call_later(PREWARM_DELAY_S, local.prewarm)
-    return {local.name: local}
+    return [built_in_entry(local, organisation, settings.local.organisations)]
 
 
 def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) -> SettingsBackend:

@@ -32,6 +32,15 @@ ROUTES = [*routes_of_a_job(), ("GET", "/status?task_id={ref}")]
 
 
 @pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose machine runs the jobs of a second organisation too."""
+    made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ORGANISATIONS="elsewhere")
+    yield made
+    made.cancel_everything()
+    made.stop()
+
+
+@pytest.fixture(scope="module")
 def job_id(server: Server) -> str:
     job_id = server.submit(command=["python", "-c", "print('mine')"], name="mine")
     server.wait_ended(job_id)

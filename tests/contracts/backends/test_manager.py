@@ -49,7 +49,7 @@ class Rig:
             secret=b"s", agent_target=("127.0.0.1", 9), pins=folder / "pins", on_change=lambda name: None
         )
         self.backends = BackendManager(
-            {}, tables or [], self.profiles, around, on_open=self._count, report=self._heard
+            [], tables or [], self.profiles, around, on_open=self._count, report=self._heard
         )
         vault = Vault(folder / "secrets.key")
         self.service = BackendProfiles(

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from anygpu.errors import InvalidSpec, Problem
+from anygpu.errors import Forbidden, InvalidSpec, Problem
 from anygpu.plan.offers.fit import missing_modules_reason
 from anygpu.server.services import Services
 from anygpu.spec.jobspec import JobSpec
@@ -18,7 +18,11 @@ SOURCE = "body"
 
 
 async def require_runnable(services: Services, scope: Scope, spec: JobSpec) -> None:
-    """Raise InvalidSpec if the job could not run: something it names is missing."""
+    """Raise InvalidSpec if the job could not run: something it names is missing.
+
+    Raise Forbidden if it could only run on the server's machine, which its organisation may not use.
+    """
+    require_place(services, scope, spec)
     visible = {entry.name for entry in services.backends.entries(scope.organisation)}
     problems = [
         *_profile_problems(spec, visible),
@@ -29,6 +33,20 @@ async def require_runnable(services: Services, scope: Scope, spec: JobSpec) -> N
         problems += await asyncio.to_thread(lambda: [*_framework_problems(spec), *_dataset_problems(spec)])
     if problems:
         raise InvalidSpec(problems)
+
+
+def require_place(services: Services, scope: Scope, spec: JobSpec) -> None:
+    """Raise Forbidden if the job is left with the server's machine, and its organisation may not use that."""
+    if LOCAL not in services.backends or services.backends.visible(LOCAL, scope.organisation):
+        return
+    visible = {entry.name for entry in services.backends.entries(scope.organisation)}
+    if usable_backends(spec, {*visible, LOCAL}) != {LOCAL}:
+        return
+    raise Forbidden(
+        f"jobs of the organisation {scope.organisation!r} may not run on the server's own machine (backend 'local')",
+        hint="Add a backend with `anygpu backend add` and let the job use it,"
+        " or ask the operator to add the organisation to the setting `local.organisations`.",
+    )
 
 
 def usable_backends(spec: JobSpec, visible: set[str]) -> set[str]:

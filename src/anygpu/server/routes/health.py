@@ -6,6 +6,7 @@ from fastapi import Query
 from starlette.responses import PlainTextResponse, Response
 
 from anygpu.api.server import AttemptTelemetry, Health, Readiness, RetentionReport, TelemetrySamples
+from anygpu.events.offers import LOCAL
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.queue import is_visible
@@ -46,7 +47,10 @@ async def get_server_metrics(services: ServicesDep, caller: CallerDep) -> Respon
 
 @router.get("/api/v1/monitoring/gpu", response_description="Newest samples.")
 async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> TelemetrySamples:
-    """Show the newest telemetry of the server's host and of the project's running attempts."""
+    """Show the newest telemetry of the server's host and of the project's running attempts.
+
+    Organisations that may not use the server's host do not see its telemetry.
+    """
     live = await services.queue.live()
     running = [view for view in live if view.live_attempt is not None and is_visible(view, caller.scope)]
     keys = [(view.id, len(view.attempts)) for view in running]
@@ -55,7 +59,11 @@ async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> Telemetry
         AttemptTelemetry(job_id=job_id, attempt=number, telemetry=dict(row.telemetry))
         for (job_id, number), row in rows.items()
     ]
-    return TelemetrySamples(host=await services.host_telemetry.latest(), attempts=attempts)
+    sees_host = caller.role.includes(Role.OPERATOR) or services.backends.visible(
+        LOCAL, caller.scope.organisation
+    )
+    host = await services.host_telemetry.latest() if sees_host else {}
+    return TelemetrySamples(host=host, attempts=attempts)
 
 
 @router.post(

@@ -13,7 +13,7 @@ from anygpu.server.http.openapi import MODEL_EXAMPLE, SPEC_EXAMPLE, SPEC_SCHEMA,
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs import render
 from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.jobs.submission_check import require_runnable
+from anygpu.server.jobs.submission_check import require_place, require_runnable
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.spec.compat import organisation_of, translate
 from anygpu.spec.jobspec import JobSpec
@@ -153,6 +153,7 @@ async def resume_job(
     """
     overrides = await read_object(request)
     view = await resolve_job(services.journal, caller.scope, ref)
+    require_place(services, caller.scope, view.spec)
     if idempotency_key:
         overrides.setdefault("idempotency_key", idempotency_key)
     return await submission_response(services, await services.jobs.resume(caller.scope, view.id, overrides))
