@@ -7,8 +7,10 @@ survives a crash of the script. Errors never interrupt training: a warning is pr
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import os
+import stat
 import sys
 import time
 
@@ -258,7 +260,8 @@ def copy_tree(source: str, target: str) -> None:
         return
     os.mkdir(target)
     for entry in os.scandir(source):
-        copy_tree(entry.path, os.path.join(target, entry.name))
+        if entry.is_dir() or entry.is_file():  # not a pipe, socket or device
+            copy_tree(entry.path, os.path.join(target, entry.name))
 
 
 def _touch(path: str) -> None:
@@ -266,9 +269,21 @@ def _touch(path: str) -> None:
         return
 
 
+def open_regular(path: str, flags: int = 0) -> int:
+    """Open a file for reading and return its descriptor. Raise OSError if it is a pipe, a device or a directory.
+
+    Opening or reading those could block for ever. `flags` are added to the flags of `os.open`.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return fd
+
+
 def copy_file(source: str, target: str) -> None:
     """Copy a file, inside the kernel if possible. That is instant on file systems that can share blocks."""
-    with open(source, "rb") as reading, open(target, "wb") as writing:
+    with open(open_regular(source), "rb") as reading, open(target, "wb") as writing:
         copied = _copy_in_kernel(reading.fileno(), writing.fileno())
         if not copied:
             for block in iter(lambda: reading.read(2**20), b""):

@@ -9,6 +9,7 @@ import time
 
 from anygpu.agent import delivery, exit_codes
 from anygpu.agent.attempt_dir import process_identity
+from anygpu.agent.host import processes
 from anygpu.agent.link.client import ServerClient
 from anygpu.agent.link.orders import AttemptLease, ServerOrders, start_polling
 from anygpu.agent.link.reporter import Reporter
@@ -73,6 +74,7 @@ class AttemptRunner:
         self._mask = SecretMask([*job.secrets.values(), *url_credentials(urls)])
 
     def run(self) -> int:
+        processes.become_subreaper()
         self._start_threads()
         try:
             plan = self._prepare()
@@ -206,7 +208,10 @@ class AttemptRunner:
     def _write_stop_flag(self, reason: str) -> None:
         """Write the stop file. While it exists, `anygpu.should_stop()` returns True."""
         try:
-            with open(os.path.join(self._attempt_dir.channel_dir, "stop"), "w", encoding="utf-8") as file:
+            # The script owns the directory: a pipe or a link at this path must not block or mislead the agent.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(os.path.join(self._attempt_dir.channel_dir, "stop"), flags, 0o600)
+            with open(fd, "w", encoding="utf-8") as file:
                 file.write(reason)
         except OSError as error:
             self._reporter.write_line(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import stat
 
 from anygpu.agent.attempt_dir import STATE_DIR
 from anygpu.job import copy_file
@@ -165,7 +166,10 @@ def file_signature(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def snapshot_files(snapshot: str) -> list[tuple[str, str]]:
-    """Return (relative path, full path) of each file of a snapshot, newest first."""
+    """Return (relative path, full path) of each regular file of a snapshot, newest first.
+
+    Links are not followed, because a job in a container could use them to read files of the machine.
+    """
     return sorted(_walk(snapshot, ""), key=lambda pair: -os.stat(pair[1]).st_mtime_ns)
 
 
@@ -173,9 +177,10 @@ def _walk(root: str, relative: str) -> Iterator[tuple[str, str]]:
     for entry in sorted(os.listdir(os.path.join(root, relative))):
         name = f"{relative}/{entry}" if relative else entry
         path = os.path.join(root, name)
-        if os.path.isdir(path):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode):
             yield from _walk(root, name)
-        else:
+        elif stat.S_ISREG(mode):
             yield name, path
 
 

@@ -12,7 +12,7 @@ from anygpu.agent.checkpoints.snapshot import discard_snapshot, find_files, snap
 from anygpu.agent.files import BLOCK_BYTES, new_sha256
 from anygpu.agent.link.client import RequestRefused, parse_body, retry_until
 from anygpu.agent.link.http11 import StreamBody, Unreachable
-from anygpu.job import DIRECTORY_MARK
+from anygpu.job import DIRECTORY_MARK, open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class FileChunk:
 
     def blocks(self) -> Iterator[bytes]:
         left = self.size
-        with open(self.path, "rb") as file:
+        with open(open_regular(self.path, os.O_NOFOLLOW), "rb") as file:
             file.seek(self.offset)
             while left:
                 self.before_block()

@@ -62,16 +62,19 @@ def running_attempts(attempts: str) -> list[str]:
 
 
 def kill_and_block(directory: str) -> dict[str, Any]:
-    """Kill an attempt, and write the file `ended`, so that a start request that arrives later is refused."""
+    """Kill an attempt, and write the file `ended`, so that a start request that arrives later is refused.
+
+    The directory is created if it does not exist: the start request may still be on its way.
+    """
     from anygpu.agent.host.processes import kill_attempt
     from anygpu.agent.host.start import start_lock
 
-    if not os.path.isdir(directory):
-        return {"known": False, "gone": True}
+    known = os.path.isdir(directory)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
     with start_lock(directory):
         with open(os.path.join(directory, "ended"), "w"):
             pass
-        return {"known": True, "gone": kill_attempt(os.path.basename(directory))}
+        return {"known": known, "gone": kill_attempt(os.path.basename(directory))}
 
 
 def _start_and_watch(directory: str, agent: str, request: dict[str, Any], reply: Reply) -> None:

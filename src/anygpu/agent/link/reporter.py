@@ -58,7 +58,7 @@ class Reporter:
 
     def write_line(self, text: str) -> None:
         """Write a message of the agent into the job's log."""
-        self.write_output(f"[anygpu] {text}\n".encode())
+        self.write_output(f"[anygpu] {text}\n".encode("utf-8", "replace"))
 
     def add_points(self, points: Sequence[Point]) -> None:
         self._points += points

@@ -17,7 +17,10 @@ READ_BYTES = 262144
 MAX_BYTES = 16 * 2**30
 MAX_ENTRIES = 1_000_000
 MAX_HEADER_BYTES = 2**20
-REGULAR, HARD_LINK, SYMLINK, DIRECTORY = b"0\0" + b"7", b"1", b"2", b"5"
+MAX_EXTENDED_HEADERS = 16  # before one entry; two are usual
+MAX_EXTENDED_BYTES = 2**31  # in the whole archive
+MAX_MTIME = 2**33
+REGULAR, HARD_LINK, SYMLINK, DIRECTORY, SPARSE = b"0\0" + b"7", b"1", b"2", b"5", b"S"
 
 
 class UnsafeArchive(Exception):
@@ -40,15 +43,25 @@ def unpack(archive: str, target: str, max_bytes: int = MAX_BYTES) -> None:
 def unpack_parts(parts: Iterator[str], target: str, max_bytes: int = MAX_BYTES) -> None:
     """Unpack an archive that was split into several files. Each file is requested when it is needed."""
     os.makedirs(target, exist_ok=True)
-    budget = min(max_bytes, _free_bytes(target))
+    free_bytes, total_bytes = _free_bytes(target), 0
     stream = _GzipStream(_blocks(parts))
-    for count, entry in enumerate(_entries(stream)):
-        budget -= entry.size
-        if budget < 0 or count >= MAX_ENTRIES:
-            raise UnsafeArchive(
-                "the archive does not fit on the disk when unpacked. Leave out files that the job does not need."
-            )
+    for number, entry in enumerate(_entries(stream), 1):
+        total_bytes += entry.size
+        _check_limits(number, total_bytes, max_bytes, free_bytes)
         _extract(entry, stream, target)
+
+
+def _check_limits(entries: int, total_bytes: int, max_bytes: int, free_bytes: int) -> None:
+    """Raise `UnsafeArchive` if the entries so far exceed a limit. Called before an entry is written."""
+    advice = "Leave out files that the job does not need."
+    if entries > MAX_ENTRIES:
+        raise UnsafeArchive(f"the archive has more than {MAX_ENTRIES:,} files and directories. {advice}")
+    if total_bytes > max_bytes:
+        raise UnsafeArchive(f"the archive unpacks to more than {max_bytes:,} bytes, the limit. {advice}")
+    if total_bytes > free_bytes:
+        raise UnsafeArchive(
+            f"the archive does not fit on the disk, which has {free_bytes:,} bytes free. {advice}"
+        )
 
 
 def _blocks(paths: Iterator[str]) -> Iterator[bytes]:
@@ -86,6 +99,8 @@ class _GzipStream:
         self.read(-size % BLOCK)
 
     def _more(self) -> bool:
+        if self._inflate.eof:
+            return False
         raw = self._inflate.unconsumed_tail or next(self._blocks, b"")
         try:
             self._buffer += self._inflate.decompress(raw, READ_BYTES)
@@ -96,19 +111,36 @@ class _GzipStream:
 
 def _entries(stream: _GzipStream) -> Iterator[TarEntry]:
     overrides: dict[str, str] = {}
+    extended = extended_bytes = 0
     while True:
         header = stream.read(BLOCK)
         if len(header) < BLOCK or not header.strip(b"\0"):
             return
         entry = _parse(header)
         if entry.kind in b"xgLK":
+            extended, extended_bytes = extended + 1, extended_bytes + entry.size
+            if extended > MAX_EXTENDED_HEADERS or extended_bytes > MAX_EXTENDED_BYTES:
+                raise UnsafeArchive("the archive has too many extended headers. Submit the job again.")
             _read_extended_header(entry, stream, overrides)
             continue
-        entry.name = overrides.get("path", entry.name)
-        entry.link = overrides.get("linkpath", entry.link)
-        entry.size = int(overrides.get("size", entry.size)) if entry.kind in REGULAR else 0
-        overrides = {}
+        _apply_overrides(entry, overrides)
+        overrides, extended = {}, 0
         yield entry
+
+
+def _apply_overrides(entry: TarEntry, overrides: dict[str, str]) -> None:
+    if entry.kind == SPARSE or any(key.startswith("GNU.sparse.") for key in overrides):
+        raise UnsafeArchive(
+            f"{entry.name!r} is stored as a sparse file. Exclude it, or pack it without --sparse."
+        )
+    entry.name = overrides.get("path", entry.name)
+    entry.link = overrides.get("linkpath", entry.link)
+    if "\0" in entry.name or "\0" in entry.link:
+        raise UnsafeArchive(f"the name {entry.name!r} in the archive contains a NUL character")
+    size = overrides.get("size")
+    if size is not None and not _is_number(size):
+        raise UnsafeArchive(f"the archive is damaged: the size of {entry.name!r} is {size[:40]!r}")
+    entry.size = (entry.size if size is None else int(size)) if entry.kind in REGULAR else 0
 
 
 def _parse(header: bytes) -> TarEntry:
@@ -134,11 +166,19 @@ def _read_extended_header(entry: TarEntry, stream: _GzipStream, overrides: dict[
 
 
 def _pax(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield (key, value) of each record of an extended header. A record is `<its length> <key>=<value>\\n`."""
     while data:
-        digits, _, _ = data.partition(b" ")
-        record, data = data[: int(digits)], data[int(digits) :]
+        digits, space, _ = data.partition(b" ")
+        size = int(digits) if space and _is_number(digits.decode("latin-1")) else 0
+        if not len(digits) + 2 < size <= len(data):
+            raise UnsafeArchive("the archive is damaged (invalid record in a header). Submit the job again.")
+        record, data = data[:size], data[size:]
         key, _, value = record[len(digits) + 1 : -1].partition(b"=")
-        yield key.decode(), value.decode("utf-8", "surrogateescape")
+        yield key.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isascii() and digits.isdigit() and len(digits) < 20
 
 
 def _text(field: bytes) -> str:
@@ -159,8 +199,17 @@ def _number(field: bytes) -> int:
 
 def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
     path = _target_path(entry.name, target)
-    if path == target:
+    if path == target and entry.kind == DIRECTORY:
         return
+    if path == target:
+        raise UnsafeArchive(f"{entry.name!r} is not the name of a file")
+    try:
+        _create(entry, stream, path, target)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise UnsafeArchive(f"{entry.name!r} is in the archive as a file and as a directory") from error
+
+
+def _create(entry: TarEntry, stream: _GzipStream, path: str, target: str) -> None:
     if entry.kind == DIRECTORY:
         os.makedirs(path, exist_ok=True)
     elif entry.kind in REGULAR:
@@ -168,8 +217,7 @@ def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
     elif entry.kind == SYMLINK:
         _symlink(entry, path, target)
     elif entry.kind == HARD_LINK:
-        _make_way(path)
-        os.link(_target_path(entry.link, target), path, follow_symlinks=False)
+        _hard_link(entry, path, target)
     else:
         raise UnsafeArchive(f"{entry.name!r} is a device or another special file. Exclude it.")
 
@@ -205,6 +253,23 @@ def _symlink(entry: TarEntry, path: str, target: str) -> None:
     os.symlink(entry.link, path)
 
 
+def _hard_link(entry: TarEntry, path: str, target: str) -> None:
+    """Create a hard link to an earlier entry.
+
+    If that entry is a symbolic link, it is created again at `path` and checked there: a relative link leads
+    to another place from another depth.
+    """
+    source = _target_path(entry.link, target)
+    if os.path.islink(source):
+        entry.link = os.readlink(source)
+        _symlink(entry, path, target)
+    elif not os.path.isfile(source):
+        raise UnsafeArchive(f"{entry.name!r} is a link to {entry.link!r}, which is not an earlier file")
+    elif source != path:
+        _make_way(path)
+        os.link(source, path, follow_symlinks=False)
+
+
 def _write(entry: TarEntry, stream: _GzipStream, path: str) -> None:
     _make_way(path)
     mode = (entry.mode & 0o777) | 0o600
@@ -213,7 +278,8 @@ def _write(entry: TarEntry, stream: _GzipStream, path: str) -> None:
         for block in stream.blocks(entry.size):
             file.write(block)
     stream.skip_padding(entry.size)
-    os.utime(path, (entry.mtime, entry.mtime))
+    mtime = min(entry.mtime, MAX_MTIME)
+    os.utime(path, (mtime, mtime))
 
 
 def _make_way(path: str) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 
 from anygpu import bounds
+from anygpu.job import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ POLL_S = 0.1  # at the start; grows to SLOWEST_POLL_S within a minute
 SLOWEST_POLL_S = 0.5
 SLOWS_DOWN_OVER_S = 60.0
 READ_BYTES = 2**20
+MAX_READS = 64  # in one call; a script that writes all the time must not keep the agent from its other tasks
+MAX_LINE_BYTES = 4 * 2**20
 KINDS = {"m", "p", "c", "b"}
 PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": float, "message": str}
 
@@ -30,7 +33,7 @@ class ScriptReports:
 
     Invalid lines are counted and skipped. Values outside the range of `anygpu.bounds` are dropped, and
     `on_warning` is called once for each kind of value. An incomplete last line is kept until the rest of it
-    is written.
+    is written. The script can put anything at the path of the file; only a regular file is read.
     """
 
     def __init__(self, path: str, steps: StepHistory) -> None:
@@ -62,18 +65,25 @@ class ScriptReports:
     def read(self) -> None:
         if self._fd < 0 and not self._open():
             return
-        while True:
+        for _ in range(MAX_READS):
             data = os.read(self._fd, READ_BYTES)
             if not data:
                 return
             lines = (self._partial_line + data).split(b"\n")
             self._partial_line = lines.pop()
+            if len(self._partial_line) > MAX_LINE_BYTES:
+                self._partial_line = b"!"  # the rest of the line completes a line that is malformed
             self._handle_lines([line for line in lines if line])
 
     def _open(self) -> bool:
         try:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            self._fd = open_regular(self._path, os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if "file" not in self._warned:
+                self._warned.add("file")
+                self.on_warning(f"reports of the script through `import anygpu` cannot be read: {error}")
             return False
         return True
 

@@ -35,12 +35,10 @@ if TYPE_CHECKING:
     from anygpu.agent.run.preemption import PreemptionNotice
     from anygpu.agent.run.process import JobProcess
 
-SUBREAPER_AFTER_S = 0.3
 FIRST_POLL_S = 1.0
 FILE_CLOCK_S = 0.01  # file times may be one clock tick behind
 REAP_EVERY_S = 5.0
 UPLOAD_POLL_S = 0.5
-NEVER_S = 1e9
 
 
 class TrainingMonitor:
@@ -86,7 +84,6 @@ class TrainingMonitor:
         loop.tasks = [
             LoopTask(self._output.tick, now + FIRST_POLL_S),
             LoopTask(self._script.poll, now),
-            LoopTask(_become_subreaper, now + SUBREAPER_AFTER_S),
             LoopTask(_reap_task(process.pid), now + REAP_EVERY_S),
             LoopTask(self._poll_checkpoints, now + FIRST_POLL_S),
             LoopTask(self._sample_telemetry, now + FIRST_POLL_S),
@@ -266,17 +263,15 @@ class TrainingMonitor:
         Only the last component of the announced path is used, so that it cannot lead to another directory.
         """
         number = os.path.basename(announced["snapshot"])
-        return os.path.join(self._attempt_dir.channel_dir, folder, number)
+        parent = os.path.join(self._attempt_dir.channel_dir, folder)
+        if not number.isdigit() or os.path.islink(parent):
+            raise ValueError(f"{announced['snapshot']!r} is not a snapshot of the anygpu module")
+        return os.path.join(parent, number)
 
 
 def _safe_name(name: str | None) -> str | None:
     parts = [part for part in str(name or "").split("/") if part not in ("", ".", "..")]
     return "/".join(parts) or None
-
-
-def _become_subreaper(now: float) -> float:
-    processes.become_subreaper()
-    return now + NEVER_S
 
 
 def _reap_task(pid: int) -> Callable[[float], float]:

@@ -79,18 +79,31 @@ def read_archive(archive: bytes, subdir: str = "") -> dict[str, bytes]:
     If the archive is broken or too large, return the files read so far.
     """
     finding: dict[str, bytes] = {}
+    left = MAX_UNPACKED_BYTES
     try:
         with tarfile.open(fileobj=_BoundedInflate(archive), mode="r|") as tar:
             for count, entry in enumerate(tar):
                 if count >= MAX_ENTRIES or len(finding) >= MAX_FILES:
                     break
                 name = _relative_path(entry.name, subdir)
-                if name and entry.isfile() and entry.size <= MAX_BYTES and name.endswith(READABLE_SUFFIXES):
-                    file = tar.extractfile(entry)
-                    finding[name] = file.read() if file is not None else b""
-    except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError):
+                if not name or not _is_readable(entry) or entry.size > left:
+                    continue
+                file = tar.extractfile(entry)
+                finding[name] = file.read() if file is not None else b""
+                left -= entry.size
+    except _BROKEN:
         pass
     return finding
+
+
+# What tarfile raises for archives that are damaged or malicious. Chained headers exceed the recursion limit.
+_BROKEN = (tarfile.TarError, zlib.error, EOFError, ValueError, OSError, OverflowError, RecursionError)
+
+
+def _is_readable(entry: tarfile.TarInfo) -> bool:
+    """Return whether the entry may contain code or configuration. A sparse file takes few bytes and unpacks to many."""
+    is_plain = entry.isfile() and not entry.issparse()
+    return is_plain and 0 <= entry.size <= MAX_BYTES and entry.name.endswith(READABLE_SUFFIXES)
 
 
 def _relative_path(name: str, subdir: str) -> str:

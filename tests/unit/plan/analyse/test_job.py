@@ -4,6 +4,8 @@ import gzip
 import io
 import tarfile
 
+import pytest
+
 from anygpu.plan.analyse.job import analyse_job, job_script, read_archive
 from anygpu.spec.load import from_mapping
 
@@ -41,4 +43,50 @@ def test_what_is_no_archive_or_a_bomb_yields_what_was_read_before() -> None:
     header = tarfile.TarInfo("x.bin")
     header.size = 200_000_000
     bomb = gzip.compress(header.tobuf() + b"\0" * 200_000_000, compresslevel=1)
+    assert read_archive(bomb) == {}
+
+
+def raw_header(name: bytes, kind: bytes, size: int) -> bytes:
+    info = tarfile.TarInfo(name.decode())
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def test_chained_headers_do_not_exceed_the_recursion_limit() -> None:
+    chain = (raw_header(b"././@LongLink", tarfile.GNUTYPE_LONGNAME, 5) + b"a.py\0".ljust(512, b"\0")) * 5000
+    assert read_archive(gzip.compress(chain + bytes(1024))) == {}
+
+
+def test_sparse_files_are_not_unpacked() -> None:
+    info = tarfile.TarInfo("a.py")
+    info.size = 0
+    info.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.size": str(2_000_000),
+        "GNU.sparse.numblocks": "1",
+        "GNU.sparse.map": "0,0",
+    }
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info)
+        plain = tarfile.TarInfo("b.py")
+        plain.size = 1
+        tar.addfile(plain, io.BytesIO(b"1"))
+    assert read_archive(archive.getvalue()) == {"b.py": b"1"}
+
+
+def test_the_size_of_all_files_together_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anygpu.plan.analyse.job.MAX_UNPACKED_BYTES", 40_000)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        for number in range(10):
+            info = tarfile.TarInfo(f"{number}.py")
+            info.size = 9_000
+            tar.addfile(info, io.BytesIO(bytes(9_000)))
+    assert len(read_archive(archive.getvalue())) <= 4
+
+
+def test_a_bomb_of_zeros_stops_at_the_limit() -> None:
+    bomb = gzip.compress(raw_header(b"x.bin", b"0", 2**33 - 1) + bytes(80 * 2**20))
     assert read_archive(bomb) == {}
