@@ -98,6 +98,12 @@ class AgentSettings:
     cancel_grace_s: float = setting(
         10.0, "seconds between SIGTERM and SIGKILL when a job is stopped", minimum=0
     )
+    results_bytes: int = setting(
+        10240 * MIB,
+        "maximum bytes of new files in a copied working directory that are kept as results",
+        minimum=0,
+    )
+    results_files: int = setting(1000, "maximum number of new files that are kept as results", minimum=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

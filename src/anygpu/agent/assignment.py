@@ -36,6 +36,7 @@ class JobInstructions:
         self.setup: list[str] = payload.get("setup") or []
         self.dataset: dict[str, Any] | None = payload.get("dataset")
         self.outputs: list[str] = payload.get("outputs") or []
+        self.results: dict[str, Any] | None = payload.get("results")
         self.checkpoint = CheckpointRule(payload.get("checkpoint") or {})
         self.resume: dict[str, Any] | None = payload.get("resume")
         self.timeout_s: float | None = payload.get("timeout_s")

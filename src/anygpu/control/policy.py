@@ -51,6 +51,8 @@ class ControlPolicy:
     """Limits and intervals of the control loop, in seconds unless the name says otherwise."""
 
     own_organisation: str = "local"  # of the server's operator; only its jobs may run in place
+    results_bytes: int = 10 * 1024**3  # new files of a copied working directory that are kept, per attempt
+    results_files: int = 1000
     lease_s: float = 60  # an agent that cannot reach the server for this long stops
     grace_s: float = 10  # between SIGTERM and SIGKILL; also added to a lease before it counts as expired
     heartbeat_s: float = 5

@@ -5,7 +5,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -75,11 +75,15 @@ def safe_path(root: Path, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Downloader:
-    """A downloader into one directory. `base_url` is prepended to URLs that have no host."""
+    """A downloader into one directory. `base_url` is prepended to URLs that have no host.
+
+    `on_bytes` is called with the size of each block that was downloaded.
+    """
 
     root: Path
     base_url: str
     force: bool = False
+    on_bytes: Callable[[int], None] = lambda size: None
 
     def fetch(self, file: RemoteFile) -> DownloadedFile:
         path = safe_path(self.root, file.name)
@@ -123,9 +127,14 @@ class Downloader:
         done = part.chunks_done()
         for number, url in enumerate(file.urls):
             if number >= done:
-                part.append(number, _read_url(urljoin(self.base_url + "/", url)))
+                part.append(number, self._blocks(urljoin(self.base_url + "/", url)))
         if not file.urls:
             part.append(0, b"")
+
+    def _blocks(self, url: str) -> Iterator[bytes]:
+        for block in _read_url(url):
+            self.on_bytes(len(block))
+            yield block
 
 
 class _PartialFile:

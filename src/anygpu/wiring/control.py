@@ -113,6 +113,8 @@ def control_policy(settings: Settings, organisation: str) -> ControlPolicy:
     poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
     return ControlPolicy(
         own_organisation=organisation,
+        results_bytes=agent.results_bytes,
+        results_files=agent.results_files,
         lease_s=agent.lease_s,
         grace_s=agent.cancel_grace_s,
         heartbeat_s=agent.heartbeat_s,

@@ -95,12 +95,16 @@ def test_outputs_are_fetched_verified_and_never_overwritten_unasked(anygpu: Shel
         "open('runs/a/m.bin', 'wb').write(bytes(range(256)) * 4000)",
     )
     anygpu("run", "-n", "made", "--output", "runs/**", "t.py")
-    anygpu("fetch", "made")
+    listed = anygpu("fetch", "made")
+    assert b"1000.0 KiB  runs/a/m.bin" in listed.stdout
+    assert b"anygpu fetch made --all" in listed.stderr
+    assert not (anygpu.directory / "made").exists()
+    anygpu("fetch", "made", "--all")
     path = anygpu.directory / "made" / "runs" / "a" / "m.bin"
     assert path.read_bytes() == bytes(range(256)) * 4000
-    assert anygpu.json("fetch", "made")["files"][0]["downloaded"] is False
+    assert anygpu.json("fetch", "made", "--all")["files"][0]["downloaded"] is False
     path.write_bytes(b"mine")
-    assert b"--force" in anygpu("fetch", "made", code=73).stderr
+    assert b"--force" in anygpu("fetch", "made", "runs/a/m.bin", code=73).stderr
     assert path.read_bytes() == b"mine"
     anygpu("fetch", "made", "--force")
     assert path.read_bytes() == bytes(range(256)) * 4000

@@ -339,16 +339,19 @@ def upload_outputs(
     snapshots: str,
     uploader: BackgroundUploader,
     started_s: float,
+    results: list[str],
 ) -> None:
     """Upload the output files of the job as artifacts.
 
-    These are the files that match the spec's `outputs` patterns, and the files in ANYGPU_OUTPUT_DIR. The name
-    of an artifact is its relative path. If both have a file of the same name, the one in ANYGPU_OUTPUT_DIR is
-    uploaded. If the job ran in place, only files written since its start (`started_s`, Unix time) are uploaded.
+    These are the files that match the spec's `outputs` patterns, the files in `results` (names in the working
+    directory), and the files in ANYGPU_OUTPUT_DIR. The name of an artifact is its relative path. If several
+    have the same name, the one in ANYGPU_OUTPUT_DIR is uploaded. If the job ran in place, only files written
+    since its start (`started_s`, Unix time) are uploaded.
     """
     since_ns = started_s * 1e9 if directories.in_place else 0
     found = find_files(directories.cwd, patterns)
     roots = {name: directories.cwd for name, status in found.items() if status.st_mtime_ns >= since_ns}
+    roots.update(dict.fromkeys(results, directories.cwd))
     roots.update(dict.fromkeys(find_files(directories.outputs, ["**", ".*"]), directories.outputs))
     for number, (name, root) in enumerate(sorted(roots.items())):
         take = _snapshot_maker(root, name, os.path.join(snapshots, f"output-{number}"))

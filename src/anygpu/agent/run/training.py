@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from anygpu.agent.assignment import Assignment
     from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
+    from anygpu.agent.checkpoints.results import ResultFinder
     from anygpu.agent.checkpoints.upload import BackgroundUploader
     from anygpu.agent.checkpoints.watch import CheckpointWatcher
     from anygpu.agent.host.telemetry import TelemetrySampler
@@ -77,6 +78,7 @@ class TrainingMonitor:
         self._lazy_uploader: BackgroundUploader | None = None
         self._lazy_watcher: CheckpointWatcher | None = None
         self._telemetry: TelemetrySampler | None = None
+        self._results = self._result_finder()
 
     def run(self, process: JobProcess) -> ProcessEnd:
         """Run until the process has ended and all its output is read."""
@@ -120,10 +122,32 @@ class TrainingMonitor:
             self._snapshots,
             self._uploader(),
             self._started_s,
+            self._result_names(),
         )
         self._wait_for_uploads(deadline)
         self._report_upload_problems()
         self._mark_preempted_if_unpublished(end)
+
+    def _result_finder(self) -> ResultFinder | None:
+        """Record the files of the copy in which the job runs; return None if they are no results."""
+        if self._assignment.job.results is None or self._directories.in_place:
+            return None
+        from anygpu.agent.checkpoints.results import ResultFinder, ResultRule
+
+        return ResultFinder(self._directories.cwd, ResultRule(self._assignment.job.results))
+
+    def _result_names(self) -> list[str]:
+        if self._results is None:
+            return []
+        found = self._results.find()
+        if found.left_out:
+            total = sum(size for _, size in found.left_out) / 2**20
+            largest = ", ".join(f"{name} ({size / 2**20:.1f} MiB)" for name, size in found.left_out[:3])
+            self._reporter.write_line(
+                f"{len(found.left_out)} new files ({total:.1f} MiB) exceed the limit for results and are not kept, "
+                f"such as {largest}. Name the files to keep with `outputs` (--output)."
+            )
+        return found.kept
 
     def last_line(self) -> str:
         return self._output.last_line()

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -220,10 +220,12 @@ def ask_detach_or_cancel() -> str:
         signal.signal(signal.SIGINT, before)
 
 
-def follow_as_json(client: Client, submitted: dict[str, Any]) -> int:
+def follow_as_json(
+    client: Client, submitted: dict[str, Any], on_end: Callable[[], None] = lambda: None
+) -> int:
     """Print each message of the stream as a JSON line.
 
-    The last line contains the exit code, which is returned.
+    The last line contains the exit code, which is returned. `on_end` is called before the last line.
     """
     emit_json_line({"kind": "submitted", **submitted})
     outcome = JobEnding()
@@ -231,6 +233,7 @@ def follow_as_json(client: Client, submitted: dict[str, Any]) -> int:
         if message["kind"] == "event":
             outcome.apply(message["event"])
         if message["kind"] == "end":
+            on_end()
             outcome.status = message["status"]
             message = {**message, "exit_code": outcome.process_exit_code()}
         emit_json_line(_with_text_log(message))

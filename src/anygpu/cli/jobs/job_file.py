@@ -93,6 +93,13 @@ def _workdir_path(data: Mapping[str, Any]) -> Path:
     return Path(str(path or ".")).expanduser()
 
 
+def home_directory(data: Mapping[str, Any]) -> Path:
+    """Return the directory on this computer that corresponds to the job's working directory."""
+    workdir = data.get("workdir")
+    subdir = workdir.get("subdir") if isinstance(workdir, Mapping) else None
+    return _workdir_path(data) / str(subdir or "")
+
+
 def _trainer_setting(text: str) -> str:
     """Turn `target=species` into `config.target=species`, unless `target` is a field of the spec."""
     path = text.partition("=")[0].strip()

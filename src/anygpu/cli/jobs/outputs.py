@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.exits import print_message
 from anygpu.cli.terminal import formatting
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
+from anygpu.cli.terminal.transfer import TransferLine
 from anygpu.control.ids import short_id
 from anygpu.sdk.client import Client
 from anygpu.sdk.stream import StreamCursor
@@ -178,6 +180,7 @@ def _quoted_value(value: Any) -> str:
 )
 @click.option("--step", type=int, help="Download the checkpoint of this step.")
 @click.option("--force", is_flag=True, help="Overwrite files that differ.")
+@click.option("--all", "everything", is_flag=True, help="Download all output files.")
 @click.option("--list", "only_list", is_flag=True, help="List the files without downloading them.")
 @json_option
 @context_option
@@ -189,11 +192,15 @@ def fetch_command(
     model: bool,
     step: int | None,
     force: bool,
+    everything: bool,
     only_list: bool,
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Download all output files of a JOB, or only NAMES. An interrupted download is continued."""
+    """List the output files of a JOB, or download NAMES, or all of them with --all or --to.
+
+    An interrupted download is continued.
+    """
     from anygpu.errors import NotFound
     from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
 
@@ -213,12 +220,15 @@ def fetch_command(
             f"The job has no file {sorted(missing)[0]!r}.", hint="List them with `anygpu fetch --list`."
         )
     root = Path(directory or details.get("name") or details["id"])
-    if only_list:
-        return _print_files(
-            [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in files], as_json
-        )
-    download = Downloader(root, client.http.endpoint.url, force=force)
-    return _print_files([_file_entry(download.fetch(file)) for file in files], as_json)
+    wants_download = bool(names or directory or everything or force or wants_checkpoint)
+    if only_list or not wants_download:
+        listed = [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in files]
+        hint = f"Download them with `anygpu fetch {job} --all`, or name some of them." if files else ""
+        return _print_files(listed, as_json, hint="" if only_list else hint)
+    with TransferLine("Fetching", sum(file.size for file in files)) as line:
+        download = Downloader(root, client.http.endpoint.url, force=force, on_bytes=line.add)
+        fetched = [_file_entry(download.fetch(file)) for file in files]
+    return _print_files(fetched, as_json)
 
 
 def _fetch_model(
@@ -238,7 +248,7 @@ def _file_entry(fetched: "DownloadedFile") -> dict[str, Any]:
     return {"path": str(fetched.path), "size": fetched.size, "downloaded": fetched.downloaded}
 
 
-def _print_files(files: list[dict[str, Any]], as_json: bool) -> None:
+def _print_files(files: list[dict[str, Any]], as_json: bool, *, hint: str = "") -> None:
     if as_json:
         emit_json({"files": files})
         return
@@ -249,6 +259,8 @@ def _print_files(files: list[dict[str, Any]], as_json: bool) -> None:
             ]
         )
     emit(_file_line(file) for file in files)
+    if hint:
+        print_message(hint)
 
 
 def _file_line(file: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """`anygpu run`: submit a script, a command or a job file, and follow it."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -194,12 +195,14 @@ def _print_spec(request: JobRequest, as_json: bool) -> None:
 
 
 def _submit(request: JobRequest, context_name: str, *, detach: bool, as_json: bool) -> int:
+    from anygpu.cli.jobs.job_file import home_directory
+    from anygpu.cli.jobs.results import bring_results_home
     from anygpu.cli.jobs.warnings import submission_warnings
     from anygpu.sdk.context import find_context
     from anygpu.sdk.submission import prepare_spec
     from anygpu.sdk.workdir import without_workdir
 
-    client = connect(context_name, start=True)
+    client, since_ns = connect(context_name, start=True), time.time_ns()
     try:
         is_local = find_context(context_name).is_embedded
         spec = (
@@ -216,7 +219,12 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, as_json: bo
         print_message(text)
     if detach:
         return print_submission(submitted, as_json)
-    return follow_job(client, submitted, as_json)
+    directory = home_directory(request.document.data).absolute()
+
+    def bring_home() -> None:
+        bring_results_home(client.another(), submitted["id"], directory, since_ns, as_json=as_json)
+
+    return follow_job(client, submitted, as_json, on_end=bring_home)
 
 
 def print_submission(submitted: dict[str, Any], as_json: bool) -> int:
@@ -232,8 +240,16 @@ def print_submission(submitted: dict[str, Any], as_json: bool) -> int:
     return 0
 
 
-def follow_job(client: Client, submitted: dict[str, Any], as_json: bool) -> int:
-    """Follow a submitted job until it ends and return the exit code."""
+def follow_job(
+    client: Client, submitted: dict[str, Any], as_json: bool, *, on_end: Callable[[], None] = lambda: None
+) -> int:
+    """Follow a submitted job until it ends and return the exit code. `on_end` is called after the job's end."""
     from anygpu.cli.jobs.follow import JobFollower, follow_as_json
 
-    return follow_as_json(client, submitted) if as_json else JobFollower(client, submitted["id"]).run()
+    if as_json:
+        return follow_as_json(client, submitted, on_end=on_end)
+    follower = JobFollower(client, submitted["id"])
+    code = follower.run()
+    if follower.ending.status:
+        on_end()
+    return code

@@ -11,6 +11,7 @@ from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import used_time_s
 from anygpu.events.offers import LOCAL
 from anygpu.events.view import AttemptView, JobView
+from anygpu.spec.ignore import DEFAULT_NAMES, DEFAULT_SUFFIXES
 from anygpu.spec.jobspec import JobSpec
 
 TRACKERS = ("mlflow", "wandb")  # trackers that need a package; the extra has the same name
@@ -42,6 +43,7 @@ def build_assignment(
         "setup": list(spec.setup),
         "dataset": _dataset(spec, data),
         "outputs": list(spec.outputs),
+        **_results(view, attempt, policy),
         "checkpoint": {
             "paths": list(spec.checkpoint.paths),
             "every_s": spec.checkpoint.every_s,
@@ -86,6 +88,21 @@ def _directory(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> di
     directory = view.spec.in_place
     is_here = attempt.offer.backend == LOCAL and view.organisation == policy.own_organisation
     return {"directory": directory} if directory is not None and is_here else {}
+
+
+def _results(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> dict[str, Any]:
+    """Return the rule by which new files of the working directory are results; empty if none are.
+
+    None are if the job runs in place (its files are in the user's directory already), if the spec says which
+    files to keep, and for a trainer without files, whose results are in its output directory.
+    """
+    spec = view.spec
+    own_files = spec.trainer is not None and spec.workdir is None
+    if spec.outputs or own_files or _directory(view, attempt, policy):
+        return {}
+    ignore = [*sorted(DEFAULT_NAMES), *(f"*{suffix}" for suffix in DEFAULT_SUFFIXES)]
+    limits = {"max_bytes": policy.results_bytes, "max_files": policy.results_files}
+    return {"results": {"ignore": [*ignore, *(spec.workdir.ignore if spec.workdir else ())], **limits}}
 
 
 def _tracker_env(spec: JobSpec) -> dict[str, str]:

@@ -1,0 +1,73 @@
+"""After a followed job has ended: download the results of a copy into the user's directory."""
+
+from pathlib import Path
+
+from anygpu.cli.exits import print_message
+from anygpu.cli.terminal import formatting
+from anygpu.cli.terminal.output import emit_json_line
+from anygpu.cli.terminal.transfer import TransferLine
+from anygpu.errors import AnygpuError
+from anygpu.sdk.client import Client
+from anygpu.sdk.home import HomeDirectory, HomeFile, ran_in_copy
+
+
+def bring_results_home(client: Client, job_id: str, directory: Path, since_ns: int, *, as_json: bool) -> None:
+    """Download the results of an ended job to `directory`, if the job ran in a copy of it.
+
+    Problems are printed, and change no exit code: the results stay on the server.
+    """
+    try:
+        if ran_in_copy(client.job(job_id)):
+            _Download(client, job_id, directory, since_ns, as_json).run()
+    except (AnygpuError, OSError) as error:
+        print_message(f"Results could not be fetched: {error} {_continue_hint(job_id, directory)}")
+    except KeyboardInterrupt:
+        print_message(f"Stopped fetching results. {_continue_hint(job_id, directory)}")
+
+
+def _continue_hint(job_id: str, directory: Path) -> str:
+    return f"They stay on the server; continue with `anygpu fetch {job_id} --to {directory}`."
+
+
+class _Download:
+    def __init__(self, client: Client, job_id: str, directory: Path, since_ns: int, as_json: bool) -> None:
+        self._client, self._job_id, self._as_json = client, job_id, as_json
+        self._home = HomeDirectory(directory, job_id, since_ns)
+
+    def run(self) -> None:
+        files, blocked = self._home.results(self._client, self._job_id)
+        fetched, problems = [], []
+        with TransferLine("Fetching", sum(file.size for file in files)) as line:
+            for file in files:
+                try:
+                    done = self._home.fetch(file, self._client.http.endpoint.url, line.add)
+                except (AnygpuError, OSError) as error:
+                    problems.append(f"{file.name} was not fetched: {error}")
+                else:
+                    fetched.append(done)
+                    self._print_json(done)
+        for text in [*self._summary(fetched), *problems, *self._blocked_lines(blocked)]:
+            print_message(text)
+
+    def _print_json(self, file: HomeFile) -> None:
+        if self._as_json:
+            kept = None if file.kept is None else str(file.kept)
+            emit_json_line({"kind": "fetched", "path": str(file.path), "size": file.size, "kept": kept})
+
+    def _summary(self, fetched: list[HomeFile]) -> list[str]:
+        new = [file for file in fetched if file.downloaded]
+        if not new:
+            return []
+        size = formatting.size(sum(file.size for file in new))
+        lines = [f"Fetched {formatting.plural(len(new), 'file')} ({size}) to {self._home.root}."]
+        return lines + [
+            f"{file.kept} was not replaced; the job's file is {file.path.name}." for file in new if file.kept
+        ]
+
+    def _blocked_lines(self, names: list[str]) -> list[str]:
+        if not names:
+            return []
+        return [
+            f"{formatting.plural(len(names), 'file')} such as {names[0]} may be configuration of other programs and"
+            f" stayed on the server. Fetch them with `anygpu fetch {self._job_id} --all`."
+        ]
