@@ -51,17 +51,25 @@ class ContainerRuntime:
 
 def find_runtime(image: str) -> ContainerRuntime:
     """Return a container program that works on this machine, or raise `CannotStart`."""
+    runtime, problems = search_runtime()
+    if runtime is not None:
+        return runtime
+    raise CannotStart(
+        f"image: this machine cannot run {image} because it has no container runtime ({'; '.join(problems)}). "
+        "Use `requirements` instead of `image`, or choose another backend."
+    )
+
+
+def search_runtime() -> tuple[ContainerRuntime | None, list[str]]:
+    """Return a container program that works on this machine, or None and why each program cannot be used."""
     problems = []
     for kind in RUNTIMES:
         path = find_program(kind)
         problem = _runtime_problem(path) if path else f"{kind} is not installed"
         if path and not problem:
-            return ContainerRuntime(kind, path)
+            return ContainerRuntime(kind, path), []
         problems.append(problem if problem.startswith(kind) else f"{kind}: {problem}")
-    raise CannotStart(
-        f"image: this machine cannot run {image} because it has no container runtime ({'; '.join(problems)}). "
-        "Use `requirements` instead of `image`, or choose another backend."
-    )
+    return None, problems
 
 
 def has_image(runtime: ContainerRuntime, image: str) -> bool:
@@ -119,7 +127,8 @@ def _is_inside(path: str, directory: str) -> bool:
 
 def _user_options(runtime: ContainerRuntime) -> list[str]:
     if runtime.kind == "podman":
-        return ["--userns", "keep-id"]
+        # podman refuses keep-id for root, whose containers run as root anyway.
+        return ["--userns", "keep-id"] if os.getuid() else []
     return ["--user", f"{os.getuid()}:{os.getgid()}"]
 
 

@@ -21,6 +21,7 @@ import anygpu.agent
 from anygpu.agent import attempt_dir
 from anygpu.agent.host import processes, slots
 from anygpu.agent.host.gpus import query_gpus
+from anygpu.agent.prepare.containers import search_runtime
 from anygpu.agent.prepare.installers import installer_variables
 from anygpu.backends.contract import LaunchRequest, MachineState, Observation
 from anygpu.backends.local.agents import ExitWatcher, PrewarmedAgent, PrewarmedPool, placeholder_env
@@ -32,6 +33,8 @@ from anygpu.trainers.registry import missing_modules
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
 GIB = 1024**3
+RUNTIME_SEARCH_EVERY_S = 60.0
+RUNTIME_WAIT_S = 2.0
 PREWARM_DELAY_S = 0.5  # prewarming must not slow down the job that has just started
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
 PASSED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
@@ -65,6 +68,9 @@ class LocalBackend:
         self._cpu_count = cpus or os.cpu_count() or 1
         self._cpu_slots = slots.cpu_slots(str(attempts), self._cpu_count)
         self._gpus: list[Gpu] | None = None
+        self._runtime_search: asyncio.Task[None] | None = None
+        self._can_run_images = False  # as the last search for a container program found
+        self._searched_at = -math.inf
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._deliveries: list[subprocess.Popen[bytes]] = []
         self._exit_watcher = ExitWatcher(on_exit)
@@ -75,6 +81,7 @@ class LocalBackend:
     async def offers(self, need: Resources) -> Sequence[Offer]:
         gpus = await self._get_gpus()
         missing = await asyncio.to_thread(missing_modules)
+        containers = await self._can_run_containers()
         free, reason = self._free_slots(need, gpus)
         return [
             Offer(
@@ -90,6 +97,7 @@ class LocalBackend:
                 own=True,
                 wait_reason=reason,
                 driver=gpus[0]["driver"] if gpus else "",
+                containers=containers,
                 shared=True,
                 missing_modules=tuple(sorted(missing)),
             )
@@ -163,6 +171,8 @@ class LocalBackend:
         """Stop watching the agents. They keep running."""
         self._closed = True
         self._exit_watcher.close()
+        if self._runtime_search is not None:
+            self._runtime_search.cancel()
         self._prewarmed.close()
         for child in (*self._children.values(), *self._deliveries):
             if child.poll() is None:
@@ -277,6 +287,26 @@ class LocalBackend:
                 with contextlib.suppress(FileExistsError):
                     self._gpu_locks.mkdir(parents=True, mode=0o777)
         return self._gpus
+
+    async def _can_run_containers(self) -> bool:
+        """Return whether docker or podman works here.
+
+        The first search is waited for, because a job with an image is refused without a container program. Later
+        searches run in the background, so that a program that was installed or stopped is noticed.
+        """
+        due = time.monotonic() - self._searched_at > RUNTIME_SEARCH_EVERY_S
+        if due and self._runtime_search is None:
+            self._runtime_search = asyncio.create_task(self._search_runtime())
+        if self._runtime_search is not None and self._searched_at == -math.inf:
+            await asyncio.wait([self._runtime_search], timeout=RUNTIME_WAIT_S)
+        return self._can_run_images
+
+    async def _search_runtime(self) -> None:
+        try:
+            runtime, _ = await asyncio.to_thread(search_runtime)
+            self._can_run_images = runtime is not None
+        finally:
+            self._searched_at, self._runtime_search = time.monotonic(), None
 
     def _slot_pool(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[Sequence[slots.Slot], int]:
         if need.gpu and need.gpu.count:

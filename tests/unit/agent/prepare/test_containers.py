@@ -83,6 +83,9 @@ def test_the_container_gets_the_attempts_gpus(
     assert with_gpus == [*plain[:at], *words, *plain[at:]]
 
 
-def test_the_container_runs_as_the_agents_user() -> None:
+def test_the_container_runs_as_the_agents_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(built(DOCKER), "--user") == [f"{os.getuid()}:{os.getgid()}"]
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
     assert values(built(PODMAN), "--userns") == ["keep-id"]
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert "--userns" not in built(PODMAN)
