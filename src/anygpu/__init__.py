@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from anygpu.job import resume_path as resume_path
     from anygpu.job import save as save
     from anygpu.job import should_stop as should_stop
+    from anygpu.sdk import MLPlatform as MLPlatform
     from anygpu.sdk import Platform as Platform
     from anygpu.sdk import Requirements as Requirements
 
 __version__ = "0.1.0"
 
 _JOB_NAMES = ("log", "progress", "checkpoint", "resume_path", "should_stop", "artifact", "best", "save")
-_CLIENT_NAMES = ("Platform", "Requirements")
+_CLIENT_NAMES = ("MLPlatform", "Platform", "Requirements")
 
 __all__ = [*_JOB_NAMES, *_CLIENT_NAMES, "__version__"]
 

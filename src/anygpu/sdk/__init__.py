@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anygpu.sdk.job import Job as Job
     from anygpu.sdk.job import JobFailed as JobFailed
     from anygpu.sdk.job import NotFinished as NotFinished
+    from anygpu.sdk.ml_platform import MLPlatform as MLPlatform
     from anygpu.sdk.platform import Platform as Platform
     from anygpu.sdk.requirements import Requirements as Requirements
     from anygpu.sdk.status import Status as Status
@@ -23,6 +24,7 @@ _HOMES = {
     "Context": "context",
     "Job": "job",
     "JobFailed": "job",
+    "MLPlatform": "ml_platform",
     "NotFinished": "job",
     "Platform": "platform",
     "Requirements": "requirements",

@@ -6,7 +6,7 @@ for status in job.monitor():
     print(status.backend, status.progress, status.cost)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,13 @@ class Platform:
         requirements: Requirements | None = None,
         preferences: Mapping[str, Any] | None = None,
         workdir: str | Path | None = None,
+        packages: Sequence[str] | str | None = None,
         **spec: Any,
     ) -> Job:
         """Submit a job and return at once.
 
-        `spec` takes other fields of the job spec, such as `name` or `env`.
+        `packages` are Python packages to install, or the path of a requirements file. `spec` takes other fields
+        of the job spec, such as `name` or `env`.
         """
         from anygpu.sdk.submission import prepare_spec
 
@@ -53,9 +55,10 @@ class Platform:
         target = {key: value for key, value in what.items() if value is not None}
         needs = requirements.spec() if requirements is not None else {}
         wishes = {"placement": placement_from(preferences or {})}
+        installs = {} if packages is None else {"requirements": _as_list(packages)}
         ready = prepare_spec(
             self.client,
-            merge_specs(needs, wishes, target, spec),
+            merge_specs(needs, wishes, target, installs, spec),
             workdir=workdir,
             server_is_local=self._context.is_embedded,
         )
@@ -74,6 +77,10 @@ class Platform:
             cursor = page.get("next_cursor")
             if not cursor:
                 return
+
+
+def _as_list(packages: Sequence[str] | str) -> list[str] | str:
+    return packages if isinstance(packages, str) else list(packages)
 
 
 def locator_for(context: Context, state: Path | None = None) -> EndpointLocator:

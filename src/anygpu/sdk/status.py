@@ -38,6 +38,15 @@ class Status:
     failure: Mapping[str, Any] | None = None
 
     @property
+    def id(self) -> str:
+        return self.job_id
+
+    @property
+    def cost_so_far(self) -> float:
+        """The cost in dollars."""
+        return self.cost
+
+    @property
     def done(self) -> bool:
         return self.status in TERMINAL
 
