@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anygpu.agent.parsers.values import is_noise
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
     from anygpu.agent.parsers.state import RunState
 
 MAX_MESSAGE_LENGTH = 500
+POSITION = ("progress", "fraction", "total_epochs", "total_steps")
 
 
 def parse_json_line(text: str, state: RunState) -> bool:
@@ -16,13 +19,19 @@ def parse_json_line(text: str, state: RunState) -> bool:
     if data is None:
         return False
     _update_position(data, state)
-    metrics = data.get("metrics")
-    if isinstance(metrics, dict):
-        found = [(str(name), _number(value)) for name, value in metrics.items()]
-        state.add_points(
-            state.position.current_step(), [(name, value) for name, value in found if value is not None]
-        )
+    found = [(str(name), _number(value)) for name, value in _metrics(data).items()]
+    state.add_points(
+        state.position.current_step(), [(name, value) for name, value in found if value is not None]
+    )
     return True
+
+
+def _metrics(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a line: those in `metrics`, or else every other number in `data`."""
+    if "metrics" in data:
+        return data["metrics"] if isinstance(data["metrics"], dict) else {}
+    numbers = {name: value for name, value in data.items() if isinstance(value, (int, float))}
+    return {name: value for name, value in numbers.items() if name not in POSITION and not is_noise(name)}
 
 
 def _progress_data(text: str) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ MARKERS = (
     b"it/s",
     b"s/it",
     b"gpu_mem",
+    b"remaining: ",
     b" all ",
     b" metric ",
     b'"progress"',

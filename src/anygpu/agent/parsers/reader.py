@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anygpu.agent.parsers.lines import LineSplitter
+from anygpu.agent.parsers.prefixes import without_log_prefix
 from anygpu.agent.parsers.state import RunState
 
 TYPE_CHECKING = False  # importing typing takes longer than importing this package
@@ -32,6 +33,8 @@ _PARSERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("keras", "parse_keras", ("/step", " - ")),
     ("lightning", "parse_lightning", (" • ", "Trainer.fit", "DataLoader", "│", "    ")),
     ("tabular", "parse_boosting", ("]\t",)),
+    ("catboost", "parse_catboost", ("remaining: ",)),
+    ("timm", "parse_timm", ("Train: ", "Test: ", "Test (", "Scheduled epochs: ", "*** Best metric: ")),
     ("pytorch", "parse_pytorch", ("Test set:", "Acc@", "]\t", "] loss: ", "  [")),
     ("tabular", "parse_sklearn", ("inertia", "Norm: ")),
     ("generic", "parse_generic", ("",)),
@@ -103,7 +106,7 @@ class OutputReader:
     def _read_lines(self, lines: list[str], now: float) -> None:
         self._state.now = now
         for line in lines:
-            rest: bool | str = line
+            rest: bool | str = without_log_prefix(line)
             while isinstance(rest, str):
                 rest = self._read_line(rest)
 

@@ -11,7 +11,8 @@ from anygpu.trainers.config import TrainingConfig
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Z_]+)(!t)?\}")
 PROGRESS = """\
-def progress(**data):
+def progress(epoch, total_epochs, **metrics):
+    data = {"epoch": epoch, "total_epochs": total_epochs, "progress": epoch / total_epochs, "metrics": metrics}
     print(json.dumps({"type": "progress", "data": data}), flush=True)
 """
 

@@ -10,6 +10,7 @@ import joblib
 import pytest
 from tests.unit.trainers.tabular.tables import penguins
 
+from anygpu.agent.parsers.reader import OutputReader
 from anygpu.trainers import BadConfig, scripts
 from anygpu.trainers.tabular.settings import MODELS
 
@@ -36,7 +37,12 @@ def test_the_tabular_script_runs_by_itself_and_prints_its_progress(
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert {each["type"] for each in told} == {"progress"}
     assert told[-1]["data"]["epoch"] == told[-1]["data"]["total_epochs"] == len(told)
-    assert told[-1]["data"][name] > bar
+    assert told[-1]["data"]["metrics"][name] > bar
+    reader = OutputReader()
+    read = [*reader.feed(done.stdout.encode(), 1.0), *reader.close(2.0)]
+    points = [point for kind, found in read if kind == "points" for point in found]
+    assert (name, len(told), told[-1]["data"]["metrics"][name]) in [(p[0], p[1], p[3]) for p in points]
+    assert [found for kind, found in read if kind == "progress"][-1]["fraction"] == 1.0
     predicted = joblib.load(tmp_path / "outputs" / "model.joblib").predict([[39.0, 3000.0, "a", "m"]])
     assert len(predicted) == 1
 
