@@ -227,6 +227,13 @@ class StoreBusy(AnygpuError):
     retryable = True
 
 
+class JobDamaged(AnygpuError):
+    """The events of this job are damaged, so nothing can be changed. Restore the database, or delete the job."""
+
+    code = "job_damaged"
+    retryable = True
+
+
 class BlobMissing(AnygpuError):
     """A stored file is missing. Retention deleted it, or its upload never finished; choose another file."""
 

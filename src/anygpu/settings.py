@@ -114,6 +114,9 @@ class ControlSettings:
         10.0, "seconds between checks of jobs on this machine when no event triggers one", minimum=0.1
     )
     sweep_every_s: float = setting(60.0, "seconds between searches for machines that no job owns", minimum=1)
+    damaged_grace_s: float = setting(
+        3600.0, "seconds after which the machines of a job with damaged events are ended", minimum=1
+    )
     paid_timeout_s: float = setting(
         25_200.0, "time limit in seconds on paid machines, for jobs that set no time limit", minimum=60
     )

@@ -25,8 +25,9 @@ from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tasks import ScheduleTask
 from anygpu.control.term import LeaderTerm
-from anygpu.errors import AnygpuError
+from anygpu.errors import AnygpuError, JobDamaged
 from anygpu.events import fold
+from anygpu.events.codec import decode_view
 from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
 from anygpu.events.offers import Billing
 from anygpu.events.types import AttemptClaimed, AttemptReleased
@@ -34,18 +35,21 @@ from anygpu.plan.offers import consent
 from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
 from anygpu.store.blobs.keys import parse_manifest_key
 from anygpu.store.scope import SYSTEM
+from anygpu.store.sql import jobs
 from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.simulation.world import Store
 
 Patch = tuple[Any, str, Any]
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug, and the invariants of which one must notice it."""
+    """A bug, the invariants of which one must notice it, and the journal of the histories."""
 
     name: str
     caught_by: frozenset[int]
     patches: tuple[Patch, ...]
+    store: Store = "memory"
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -85,9 +89,11 @@ PLANTED: list[Planted] = []
 NOT_GUARDED: Any = None
 
 
-def planted(*caught_by: int) -> Callable[[Callable[[], list[Patch]]], Callable[[], list[Patch]]]:
+def planted(
+    *caught_by: int, store: Store = "memory"
+) -> Callable[[Callable[[], list[Patch]]], Callable[[], list[Patch]]]:
     def plant(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
-        PLANTED.append(Planted(patches.__name__, frozenset(caught_by), tuple(patches())))
+        PLANTED.append(Planted(patches.__name__, frozenset(caught_by), tuple(patches()), store))
         return patches
 
     return plant
@@ -531,3 +537,29 @@ def a_failed_look_is_the_last_one() -> list[Patch]:
         await right(self, term, job_id)
 
     return [(Supervisor, "_reconcile", look)]
+
+
+# -- damaged rows -----------------------------------------------------------------------------------------------
+
+
+@planted(1, store="sql")
+def a_damaged_view_is_not_folded_again() -> list[Patch]:
+    return [(jobs, "decode_stored_view", lambda job_id, position, data: decode_view(data))]
+
+
+@planted(1, store="sql")
+def one_damaged_job_ends_the_round_of_the_control_loop() -> list[Patch]:
+    def refuse(self: Supervisor, term: LeaderTerm, view: Any) -> None:
+        raise JobDamaged(view.damaged)
+
+    return [(Supervisor, "_set_aside", refuse)]
+
+
+@planted(3, store="sql")
+def machines_of_damaged_jobs_are_never_ended() -> list[Patch]:
+    right = Sweeper.run
+
+    async def keep_all(self: Sweeper, live: Any, damaged: Any) -> None:
+        await right(self, live, dict.fromkeys(damaged, float("inf")))
+
+    return [(Sweeper, "run", keep_all)]

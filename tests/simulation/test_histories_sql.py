@@ -3,7 +3,7 @@
 import pytest
 
 from anygpu.testing.simulate import HistoriesSummary, play_seeds
-from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.faults import SQL_ONLY, Fault
 
 HISTORIES = 60  # `make simulate` plays 200 in CI
 AT_LEAST = 5  # of each kind
@@ -21,6 +21,9 @@ def test_every_history_on_the_sql_journal_keeps_the_invariants(on_sql: Histories
     assert on_sql.histories == HISTORIES
 
 
-@pytest.mark.parametrize("fault", [Fault.KILLED_BEFORE_WRITE, Fault.KILLED_AFTER_WRITE, Fault.TWO_PROCESSES])
+@pytest.mark.parametrize(
+    "fault",
+    [Fault.KILLED_BEFORE_WRITE, Fault.KILLED_AFTER_WRITE, Fault.TWO_PROCESSES, *sorted(SQL_ONLY)],
+)
 def test_the_sql_journal_saw_processes_die_and_compete(on_sql: HistoriesSummary, fault: Fault) -> None:
     assert on_sql.faults[fault] >= AT_LEAST

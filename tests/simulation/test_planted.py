@@ -8,6 +8,7 @@ from tests.simulation.planted import PLANTED, Planted
 
 from anygpu.testing.simulate import History, play
 from anygpu.testing.simulation.scenario import scenario_for_seed
+from anygpu.testing.simulation.world import Store
 
 SEEDS = 300
 LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds are gone through
@@ -37,7 +38,8 @@ def test_there_are_more_than_fifteen_planted_bugs() -> None:
 @each
 def test_a_planted_bug_is_caught_by_its_invariant(bug: Planted) -> None:
     with bug.in_place():
-        caught = next((history for history in map(_history, _seeds(bug)) if _caught(bug, history)), None)
+        histories = (_history(seed, bug.store) for seed in _seeds(bug))
+        caught = next((history for history in histories if _caught(bug, history)), None)
     assert caught is not None, (
         f"{bug.name} was not noticed by invariants {set(bug.caught_by)} in {SEEDS} seeds"
     )
@@ -57,8 +59,8 @@ def _seeds(bug: Planted) -> Iterator[int]:
     return chain([LOOK_FIRST.get(bug.name, 0)], range(SEEDS))
 
 
-def _history(seed: int) -> History:
-    return play(scenario_for_seed(seed))
+def _history(seed: int, store: Store = "memory") -> History:
+    return play(scenario_for_seed(seed), store)
 
 
 def _caught(bug: Planted, history: History) -> bool:

@@ -75,6 +75,11 @@ class JobSummary(ApiModel):
     )
     failure: JobFailure | None = Field(examples=[None])
     queue_position: int | None = Field(examples=[None])
+    damaged: str | None = Field(
+        default=None,
+        examples=[None],
+        description="Why the events of the job cannot be read. The other fields then have what is still known.",
+    )
 
 
 class JobList(ApiModel):

@@ -20,6 +20,13 @@ class Readiness(ApiModel):
 
     ok: bool = Field(examples=[True])
     version: str = Field(examples=["0.1.0"])
+    warnings: list[str] = Field(
+        default_factory=list,
+        examples=[
+            ["1 job is damaged and not managed. Restore the database from a backup, or delete the job."]
+        ],
+        description="What an operator should repair: one sentence each, followed by what to do.",
+    )
 
 
 class AttemptTelemetry(ApiModel):

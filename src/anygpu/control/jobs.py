@@ -25,7 +25,7 @@ from anygpu.spec.load import from_mapping
 from anygpu.spec.trainer_check import trainer_problems
 from anygpu.spec.unsupported import unsupported_fields
 from anygpu.spec.workdir_check import workdir_problems
-from anygpu.store.journal import Decide, Journal, TransactionResult
+from anygpu.store.journal import Decide, Journal, TransactionResult, require_intact
 from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
 
@@ -143,6 +143,7 @@ class Jobs:
         `overrides` replace fields of the ended job's spec.
         """
         old = await self._journal.view(scope, job_id)
+        require_intact(old)
         if not old.is_terminal:
             raise Conflict(
                 f"job {old.name or old.id} is still {old.status}",
@@ -160,6 +161,7 @@ class Jobs:
     async def _resume_event(self, scope: Scope, spec: JobSpec, reference: str) -> JobSubmitted:
         job_id, _, step = reference.partition("@")
         old = await self._journal.view(scope, job_id)
+        require_intact(old)
         checkpoint = _checkpoint(old, step)
         return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
 

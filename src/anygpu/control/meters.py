@@ -10,11 +10,11 @@ from anygpu.backends.contract import Backend, SupportsMetering
 from anygpu.control.clock import Clock
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.timers import TimerQueue
-from anygpu.errors import MeterDiffers, NotFound
+from anygpu.errors import JobDamaged, MeterDiffers, NotFound
 from anygpu.events.offers import Handle
 from anygpu.events.types import Event, MeterDiffered
 from anygpu.events.view import AttemptView, JobView
-from anygpu.store.journal import Guard, Journal
+from anygpu.store.journal import Guard, Journal, require_intact
 from anygpu.store.scope import SYSTEM
 
 Key = tuple[str, int]
@@ -84,7 +84,7 @@ class MeterChecker:
                 self._timers.set(key, self._clock.monotonic() + self._policy.max_sweep_delay_s)
                 return
             await self._compare(key, theirs, guard, report)
-        except NotFound:  # the job was deleted
+        except (NotFound, JobDamaged):  # the job was deleted, or nothing can be recorded for it
             pass
         self._close(key)
 
@@ -117,7 +117,9 @@ class MeterChecker:
 
     async def _charges_more(self, key: Key, theirs: int) -> bool:
         job_id, number = key
-        attempt = (await self._journal.view(SYSTEM, job_id)).attempts[number - 1]
+        view = await self._journal.view(SYSTEM, job_id)
+        require_intact(view)
+        attempt = view.attempts[number - 1]
         return theirs > attempt.cost_microusd + self._policy.meter_tolerance_microusd
 
     async def _compare(
@@ -129,6 +131,7 @@ class MeterChecker:
             return _difference(view.attempts[number - 1], theirs, self._policy.meter_tolerance_microusd)
 
         view = await self._journal.view(SYSTEM, job_id)
+        require_intact(view)
         if not decide(view):
             return
         at_ms = self._clock.wall_ms()

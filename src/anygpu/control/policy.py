@@ -81,6 +81,7 @@ class ControlPolicy:
     poll_s: float = 10  # how often all live jobs are read again, in case a wake-up was lost
     sweep_every_s: float = 60
     sweep_grace_s: float = 30
+    damaged_grace_s: float = 3600  # after this time the machines of a damaged job are ended
     offers_wait_s: float = 2  # how long a pass waits for offers; later answers are used in the next pass
     offers_age_s: float = 120  # how long the last answer of a silent backend is used
     account_age_s: float = 300  # how long the result of an account check is used

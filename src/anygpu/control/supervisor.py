@@ -12,7 +12,7 @@ from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.attempt import AttemptReconciler
 from anygpu.control.term import LeaderTerm, PeriodicTask
 from anygpu.control.timers import NEVER
-from anygpu.errors import LeaseLost, NotFound
+from anygpu.errors import JobDamaged, LeaseLost, NotFound
 from anygpu.events.view import JobView
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
@@ -154,6 +154,8 @@ class Supervisor:
             return
         term.reloaded_at = now
         live = {view.id: view for view in await self._journal.live()}
+        for job_id in [*term.damaged.keys() - live.keys()]:
+            del term.damaged[job_id]
         for job_id in [*term.views.keys() - live.keys()]:
             self._forget(term, job_id)
         for view in live.values():
@@ -169,10 +171,15 @@ class Supervisor:
                 self._update(term, await self._journal.view(SYSTEM, job_id))
             except NotFound:
                 return
-        self._reconcile_now(term, job_id)
+        if job_id in term.views:
+            self._reconcile_now(term, job_id)
 
     def _update(self, term: LeaderTerm, view: JobView) -> None:
         """Replace the view of a job, unless a newer view is already known."""
+        if view.damaged:
+            self._set_aside(term, view)
+            return
+        term.damaged.pop(view.id, None)
         known = term.views.get(view.id)
         if known is not None and known.position > view.position:
             return
@@ -184,6 +191,18 @@ class Supervisor:
             term.reconcile_timers.set(view.id, self._clock.monotonic())
         if view.is_terminal:
             self._forget(term, view.id)
+
+    def _set_aside(self, term: LeaderTerm, view: JobView) -> None:
+        """Stop managing a job whose events are damaged. The sweeper ends its machines after a while."""
+        self._forget(term, view.id)
+        if view.id not in term.damaged and not view.is_terminal:
+            term.damaged[view.id] = self._clock.monotonic()
+            hours = self._policy.damaged_grace_s / 3600
+            self._report(
+                f"job {view.id} is damaged and no longer managed; its machines are ended in {hours:g} hours,"
+                " unless the database is restored before",
+                JobDamaged(view.damaged),
+            )
 
     def _forget(self, term: LeaderTerm, job_id: str) -> None:
         term.changed = term.views.pop(job_id, None) is not None or term.changed

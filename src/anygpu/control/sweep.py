@@ -15,7 +15,7 @@ from anygpu.control.clock import Clock
 from anygpu.control.ids import read_attempt_name
 from anygpu.control.money import orphan_usage
 from anygpu.control.policy import ControlPolicy
-from anygpu.errors import NotFound
+from anygpu.errors import JobDamaged, NotFound
 from anygpu.events.offers import Handle
 from anygpu.events.types import Event, OrphanEnded
 from anygpu.events.view import JobView
@@ -79,14 +79,25 @@ class Sweeper:
         known = [orphan for found in self._unowned.values() for _, orphan in found.values()]
         return sorted(known, key=lambda orphan: (orphan.since_ms, orphan.key))
 
-    async def run(self, live: Sequence[JobView]) -> None:
+    async def run(self, live: Sequence[JobView], damaged: Mapping[str, float]) -> None:
         """Sweep every backend.
 
-        An error with one backend or resource does not stop the sweep of the others.
+        An error with one backend or resource does not stop the sweep of the others. `damaged` has the jobs
+        whose events are damaged, and when this was found out. Their machines are kept for `damaged_grace_s`,
+        in case the database is restored. After that they are removed, because nothing that they do can be
+        recorded.
         """
         owned = {attempt.name for view in live for attempt in view.attempts if not attempt.is_released}
+        kept_since = self._clock.monotonic() - self._policy.damaged_grace_s
+        kept_jobs = {job_id for job_id, since in damaged.items() if since > kept_since}
+
+        def is_owned(name: str) -> bool:
+            named = read_attempt_name(name)
+            return name in owned or (named is not None and named[0] in kept_jobs)
+
         for backend in [*self._backends.values()]:
-            await self._report_errors(backend, f"listing {backend.name}", self._sweep_backend(backend, owned))
+            sweep = self._sweep_backend(backend, is_owned)
+            await self._report_errors(backend, f"listing {backend.name}", sweep)
 
     async def collect_ended(self) -> list[EndedOrphan]:
         """Return the machines that earlier sweeps terminated and that are now confirmed gone."""
@@ -101,14 +112,16 @@ class Sweeper:
                 )
         return gone
 
-    async def _sweep_backend(self, backend: Backend, owned: set[str]) -> None:
+    async def _sweep_backend(self, backend: Backend, is_owned: Callable[[str], bool]) -> None:
         now, now_ms, known = (
             self._clock.monotonic(),
             self._clock.wall_ms(),
             self._unowned.get(backend.name, {}),
         )
         things = [*await _list_machines(backend, now_ms), *await _list_leftovers(backend, now_ms)]
-        found = {thing.key: known.get(thing.key, (now, thing)) for thing in things if thing.name not in owned}
+        found = {
+            thing.key: known.get(thing.key, (now, thing)) for thing in things if not is_owned(thing.name)
+        }
         self._unowned[backend.name] = found
         for since, orphan in found.values():
             if now - since >= self._policy.sweep_grace_s:
@@ -161,8 +174,8 @@ class OrphanLedger:
 
         try:
             await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
-        except NotFound:
-            return  # the machine belongs to another server, or its job was deleted
+        except (NotFound, JobDamaged):
+            return  # the machine belongs to another server, or its job was deleted or is damaged
 
 
 MAX_PROBES = 20

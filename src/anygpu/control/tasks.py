@@ -231,7 +231,7 @@ class SweepTask(PeriodicTask):
 
     async def run(self) -> None:
         self._swept_at = self._clock.monotonic()
-        await self._sweeper.run([*self._term.views.values()])
+        await self._sweeper.run([*self._term.views.values()], self._term.damaged)
         for orphan in await self._sweeper.collect_ended():
             await self._ledger.record(orphan, self._term.guard)
 

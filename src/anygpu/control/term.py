@@ -59,6 +59,9 @@ class LeaderTerm:
     reconciler: AttemptReconciler
     tasks: list[PeriodicTask] = field(default_factory=list)
     views: dict[str, JobView] = field(default_factory=dict)
+    damaged: dict[str, float] = field(
+        default_factory=dict
+    )  # jobs that are not managed, with the time of discovery
     changed: bool = True  # a job has changed since the last scheduling pass
     reconcile_timers: TimerQueue[str] = field(default_factory=TimerQueue)
     reconciling: dict[str, asyncio.Task[None]] = field(default_factory=dict)

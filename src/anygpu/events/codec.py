@@ -4,16 +4,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from anygpu.errors import Internal
-from anygpu.events.types import EVENTS, Event
+from anygpu.errors import AnygpuError, Internal, describe_error
+from anygpu.events.types import EVENTS, DamagedEvent, Event
 from anygpu.events.view import JobView
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
 # (type, version) -> function that converts data of this version to the next version.
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+
+# What decoding damaged data raises. ValidationError is a ValueError.
+DECODE_ERRORS = (ValueError, TypeError, KeyError, RecursionError, AnygpuError)
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in EVENTS}
@@ -30,10 +33,30 @@ def decode(kind: str, version: int, data: bytes | str) -> Event:
         raise Internal(
             f"the journal has an event of unknown type {kind!r}, written by a newer anygpu; update this server"
         )
+    if version > cls.VERSION:
+        raise Internal(
+            f"the journal has an event of version {version}, written by a newer anygpu; update this server"
+        )
     adapter: TypeAdapter[Event] = _adapter(cls)
     if version == cls.VERSION:
         return adapter.validate_json(data)
     return adapter.validate_python(_upcast(kind, version, cls.VERSION, data))
+
+
+def decode_or_damaged(kind: str, version: int, data: bytes | str) -> Event:
+    """Decode an event. Return a `DamagedEvent` if it cannot be read."""
+    try:
+        return decode(kind, version, data)
+    except DECODE_ERRORS as error:
+        return DamagedEvent(kind=str(kind), reason=describe_decode_error(error))
+
+
+def describe_decode_error(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return describe_error(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(map(str, first["loc"]))
+    return f"{field}: {first['msg']}" if field else first["msg"]
 
 
 def encode_view(view: JobView) -> bytes:

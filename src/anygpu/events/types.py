@@ -270,6 +270,14 @@ class JobDeleted(Event):
     person: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedEvent(Event):
+    """Stands for an event in the journal that cannot be read. Never written."""
+
+    kind: str
+    reason: str
+
+
 TERMINAL = (JobCompleted, JobFailed, JobCancelled)
 AFTERWARDS = (OrphanEnded, MeterDiffered, JobDeleted)  # events that may follow the end of a job
 

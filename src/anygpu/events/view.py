@@ -120,6 +120,7 @@ class JobView:
     prediction: Prediction | None = None  # the newest prediction
     calibrated: int = 0  # the attempt whose steps the newest prediction uses
     better: BetterPlace | None = None  # a better offer for the rest of the job
+    damaged: str = ""  # why the events of the job cannot be folded; the view then has only what is known
 
     @property
     def is_terminal(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from anygpu.errors import JobDamaged
 from anygpu.events.fold import Recorded
 from anygpu.events.slots import SlotUsage, TenantKey
 from anygpu.events.types import Event, JobSubmitted
@@ -62,6 +63,15 @@ class JobPage:
     next_cursor: str | None
 
 
+def require_intact(view: JobView) -> None:
+    """Raise JobDamaged if the events of the job are damaged."""
+    if view.damaged:
+        raise JobDamaged(
+            f"Job {view.name or view.id} cannot be changed, because its events are damaged: {view.damaged}.",
+            hint="Restore the database from a backup. Or delete the job: its machines are then ended.",
+        )
+
+
 class Journal(Protocol):
     """One ordered log of events per project, and the view of each job that is folded from it.
 
@@ -83,13 +93,19 @@ class Journal(Protocol):
     ) -> TransactionResult:
         """Load the view, call `decide`, and append the events it returns, all in one transaction.
 
-        Raises NotFound if the job is outside the scope, and LeaseLost if another process holds the lease of
-        the guard. If `decide` raises an error, or returns an event that the state of the job does not allow,
-        nothing is written.
+        Raises NotFound if the job is outside the scope, JobDamaged if its events cannot be folded, and
+        LeaseLost if another process holds the lease of the guard. If `decide` raises an error, or returns an
+        event that the state of the job does not allow, nothing is written.
         """
         ...
 
-    async def view(self, scope: AnyScope, job_id: str) -> JobView: ...
+    async def view(self, scope: AnyScope, job_id: str) -> JobView:
+        """Return the view of a job.
+
+        If the events of the job are damaged, the field `damaged` of the view has the reason, and the other
+        fields have what is still known. This also applies to `find` and `live`.
+        """
+        ...
 
     async def find(self, scope: Scope, query: JobQuery) -> JobPage: ...
 

@@ -132,6 +132,7 @@ def control_policy(settings: Settings, organisation: str) -> ControlPolicy:
         end_allowance_s=control.end_allowance_s,
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
+        damaged_grace_s=control.damaged_grace_s,
         sharing=_sharing_policy(settings.queue),
         migration=_migration_policy(control.move),
     )

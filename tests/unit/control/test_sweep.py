@@ -6,9 +6,11 @@ from tests.unit.control.jobs_in_states import launched, view
 from tests.unit.control.shelf import Shelf
 
 from anygpu.backends.contract import Leftover, MachineState, Observation
+from anygpu.control.ids import attempt_name
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.sweep import EndedOrphan, OrphanResource, Sweeper
 from anygpu.events.offers import Handle
+from anygpu.testing.samples.jobs import job_id
 from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 POLICY = ControlPolicy(sweep_grace_s=30)
@@ -60,9 +62,9 @@ def swept(*places: Inventory, pause_s: float = 60.0) -> list[str]:
         clock = VirtualClock(loop)
         backends = {place.name: place for place in places}
         sweeper = Sweeper(backends, clock, POLICY, lambda what, error: reports.append(what))
-        await sweeper.run(jobs)
+        await sweeper.run(jobs, {})
         await clock.sleep(pause_s)
-        await sweeper.run(jobs)
+        await sweeper.run(jobs, {})
 
     run(twice)
     return reports
@@ -72,6 +74,28 @@ def test_what_a_live_attempt_owns_is_left_alone() -> None:
     box = Inventory("box", "anygpu-job-1", "anygpu-other-1")
     assert swept(box) == []
     assert box.ended == ["anygpu-other-1"]
+
+
+def test_machines_of_a_damaged_job_are_kept_for_a_while_and_then_ended() -> None:
+    machine = attempt_name(job_id(1), 3)  # the attempts of a damaged job may be unknown
+
+    async def story(loop: VirtualLoop) -> tuple[list[str], list[str]]:
+        clock, cloud = VirtualClock(loop), Inventory("cloud", machine)
+        policy = ControlPolicy(sweep_grace_s=30, damaged_grace_s=600)
+        sweeper = Sweeper({"cloud": cloud}, clock, policy, lambda what, error: None)
+        damaged = {job_id(1): clock.monotonic()}
+        for _ in range(10):
+            await sweeper.run([], damaged)
+            await clock.sleep(59)
+        before = list(cloud.ended)
+        for _ in range(3):
+            await clock.sleep(59)
+            await sweeper.run([], damaged)
+        return before, cloud.ended
+
+    before, after = run(story)
+    assert before == []
+    assert set(after) == {machine}
 
 
 def test_what_was_seen_unowned_only_a_moment_ago_is_left_alone() -> None:
@@ -110,7 +134,7 @@ def test_orphans_are_shown_with_what_they_are_and_since_when() -> None:
         clock = VirtualClock(loop, start_ms=5_000)
         cloud = Landlord("cloud", "anygpu-other-1", left=ADDRESSES)
         sweeper = Sweeper({"cloud": cloud}, clock, POLICY, lambda what, error: None)
-        await sweeper.run([view(*launched())])
+        await sweeper.run([view(*launched())], {})
         return sweeper.orphans()
 
     address, machine = run(story)
@@ -125,7 +149,7 @@ def test_a_machine_that_was_swept_is_looked_for_until_its_cost_is_known() -> Non
         sweeper = Sweeper({"cloud": cloud}, clock, POLICY, lambda what, error: None)
         told = []
         for _ in range(3):
-            await sweeper.run([])
+            await sweeper.run([], {})
             told.append(await sweeper.collect_ended())
             await clock.sleep(60)
             cloud.listed = [name for name in cloud.listed if name not in cloud.ended]

@@ -128,7 +128,15 @@ def check_server(context: Context) -> Iterator[CheckResult]:
     http = ServerConnection(lambda: endpoint, timeout_s=5, tries=1)
     answer = http.request("GET", "/api/v1/whoami")
     yield _check_version(endpoint, str((answer.json() or {}).get("server_version") or ""))
+    yield from _list_warnings(http)
     yield _check_clock(answer.headers.get("date"))
+
+
+def _list_warnings(http: ServerConnection) -> Iterator[CheckResult]:
+    """Yield what the server itself reports, such as damaged jobs."""
+    for text in (http.request("GET", "/readyz").json() or {}).get("warnings", []):
+        what, _, advice = str(text).partition(". ")
+        yield CheckResult(WARN, "server", what, advice)
 
 
 def _find_endpoint(context: Context) -> Endpoint | None:

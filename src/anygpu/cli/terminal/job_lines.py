@@ -39,11 +39,17 @@ def _job_row(job: Job, colour: bool) -> tuple[str, ...]:
 
 
 def status_colour(job: Job) -> str:
-    return output.STATUS_COLOURS.get(job["status"], "dim")
+    return (
+        output.STATUS_COLOURS["failed"]
+        if job.get("damaged")
+        else output.STATUS_COLOURS.get(job["status"], "dim")
+    )
 
 
 def status_text(job: Job) -> str:
     """Return the status, with the phase if the phase adds information: `running (recovering)`."""
+    if job.get("damaged"):
+        return f"{job['status']} (damaged)"
     plain = {"running": "training", "queued": "planning"}.get(job["status"])
     if job["status"] in ("completed", "failed", "cancelled") or job["phase"] == plain:
         return str(job["status"])
@@ -81,6 +87,7 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
     failure = job.get("failure")
     saved = job.get("checkpoint")
     pairs = [
+        ("damaged", job.get("damaged") or ""),
         ("waiting for", job.get("reason") or ""),
         ("queue", f"position {job['queue_position']}" if job.get("queue_position") else ""),
         ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),

@@ -27,7 +27,7 @@ from anygpu.events.view import AttemptView, JobView
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.keys import UploadOwner
 from anygpu.store.blobs.uploads import Uploads
-from anygpu.store.journal import Decide, Journal
+from anygpu.store.journal import Decide, Journal, require_intact
 from anygpu.store.reports import ReportBatch, Reports, ReportState
 from anygpu.store.scope import SYSTEM
 
@@ -339,6 +339,7 @@ class AgentService:
 
     async def _get_owner(self, key: AttemptKey) -> UploadOwner:
         view = await self._journal.view(SYSTEM, key.job_id)
+        require_intact(view)
         _require_owner(view, key)
         return UploadOwner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
 
@@ -354,8 +355,11 @@ class AgentService:
 def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
     """Return the orders that the agent has to obey now: `cancel`, `stop` with a reason, or none.
 
-    An agent that no longer owns its attempt gets the order to cancel.
+    An agent that no longer owns its attempt gets the order to cancel. If the job is damaged, the owner is not
+    known for certain, so no agent gets an order.
     """
+    if view.damaged:  # the job cannot be managed now: the agent continues until the sweeper ends its machine
+        return []
     live = view.live_attempt
     mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
     if not mine or view.cancel_requested:

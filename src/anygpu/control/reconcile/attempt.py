@@ -52,7 +52,10 @@ class AttemptReconciler:
         Events that follow from known facts are written before provider calls, so that the next attempt does
         not wait for the machine of the last one to end.
         """
-        view, changed = await self._record(await self._refresh(job_id), guard)
+        view = await self._refresh(job_id)
+        if view.damaged:
+            return view, self._policy.poll_s
+        view, changed = await self._record(view, guard)
         if not changed:
             began = self._clock.monotonic()
             for attempt in _unreleased_attempts(view):

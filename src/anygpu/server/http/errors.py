@@ -71,6 +71,7 @@ STATUS: dict[str, int] = {
     "backend_not_open": 503,
     "lease_lost": 503,
     "store_busy": 503,
+    "job_damaged": 503,
     "key_unusable": 503,
     "server_unreachable": 503,
     "storage_full": 507,

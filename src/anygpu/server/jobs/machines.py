@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anygpu.backends.contract import Backend, Leftover, SupportsInventory, SupportsLeftovers
+from anygpu.control.ids import read_attempt_name
 from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.jobs.queue import is_visible
@@ -66,12 +67,18 @@ async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> M
         if not a.is_released and a.offer.backend != LOCAL
     )
     owned_names = {(each.backend, each.attempt.name) for each in owned}
+    owned_names |= {each for each in names if _job_of(each[1]) in {view.id for view in live if view.damaged}}
     return MachineInventory(
         owned=owned,
         orphans=tuple(_orphans(listed, owned_names)),
         leftovers=tuple(_leftovers(listed, {name for _, name in owned_names})),
         unreachable={name: listing for name, listing in listed.items() if isinstance(listing, str)},
     )
+
+
+def _job_of(name: str) -> str | None:
+    named = read_attempt_name(name)
+    return named[0] if named else None
 
 
 def visible_machines(inventory: MachineInventory, scope: Scope) -> tuple[OwnedMachine, ...]:

@@ -50,7 +50,7 @@ class QueueSnapshot:
 
     async def position(self, view: JobView) -> int | None:
         """Return the queue position of a waiting job, or None for other jobs. A job newer than the snapshot is last."""
-        if view.is_terminal or view.live_attempt is not None:
+        if view.is_terminal or view.damaged or view.live_attempt is not None:
             return None
         positions = await self.positions()
         return positions[view.id].position if view.id in positions else len(positions) + 1
@@ -61,9 +61,10 @@ class QueueSnapshot:
         self._read_at = self._clock.monotonic()
         self._live = await self._journal.live()
         now_ms, bands = self._clock.wall_ms(), FairShareRules(bands_gpu_s=self._policy.sharing.bands_slot_s)
-        now = queue_state(self._live, await self._journal.usages(), self._policy, now_ms)
+        intact = [view for view in self._live if not view.damaged]
+        now = queue_state(intact, await self._journal.usages(), self._policy, now_ms)
         used = {name: tenant.usage.decayed(now.now_s) for name, tenant in now.tenants.items()}
-        waiting = self._waiting.pool_jobs((view for view in self._live if is_waiting(view)), now_ms)
+        waiting = self._waiting.pool_jobs((view for view in intact if is_waiting(view)), now_ms)
         self._positions = {
             job.id: QueuePosition(position, job, BANDS[job.band(bands)], used.get(job.tenant, 0.0))
             for position, job in enumerate(in_queue_order(waiting, now), start=1)

@@ -68,6 +68,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "start_requested": view.start_requested_at_ms is not None,
         "failure": _render_failure(view.failure),
         "queue_position": queue_position,
+        "damaged": view.damaged or None,
     }
 
 

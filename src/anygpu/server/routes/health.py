@@ -12,6 +12,7 @@ from anygpu.server.http.route import api_router
 from anygpu.server.jobs.queue import is_visible
 from anygpu.server.process.metrics import prometheus_text
 from anygpu.server.services import CallerDep, ServicesDep
+from anygpu.server.warnings import list_warnings
 from anygpu.tenancy.auth import Role
 
 router = api_router(tag="monitoring")
@@ -25,9 +26,9 @@ async def healthz() -> Health:
 
 @router.get("/readyz", response_description="Requests can be served.")
 async def readyz(services: ServicesDep) -> Readiness:
-    """Check that the server can serve requests: the database answers."""
+    """Check that the server can serve requests: the database answers. Also list what an operator should repair."""
     await services.check_ready()
-    return Readiness(ok=True, version=services.version)
+    return Readiness(ok=True, version=services.version, warnings=await list_warnings(services))
 
 
 @router.get(

@@ -24,7 +24,7 @@ async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueContents:
     waiting = [_render_waiting(view, positions[view.id], now_ms) for view in live if view.id in positions]
     return QueueContents(
         jobs=sorted(waiting, key=lambda job: job.position),
-        running=[_render_running(view) for view in live if view.id not in positions],
+        running=[_render_running(view) for view in live if view.id not in positions and not view.damaged],
         slots=await _list_slots(services, caller.scope),
     )
 

@@ -16,6 +16,7 @@ from anygpu.store import search
 from anygpu.store.scope import Scope
 from anygpu.store.sql import jobs
 from anygpu.store.sql.database import Database
+from anygpu.store.sql.event_rows import insert_events
 from anygpu.store.sql.statements import execute, execute_many, fetch_all, fetch_one
 
 ROWS_PER_TRANSACTION = 200  # up to 13 MB of logs
@@ -33,10 +34,13 @@ _REPORT_TABLES = (
 def delete_job(
     connection: Connection, views: jobs.ViewCache, scope: Scope, job_id: str, at_ms: int
 ) -> Recorded:
-    """Delete the row and the search terms of a job, and append `JobDeleted`."""
+    """Delete the row and the search terms of a job, and append `JobDeleted`.
+
+    A damaged job can be deleted even if it has not ended, because nothing else can be done with it.
+    """
     job = jobs.load(connection, views, scope, job_id, lock=True)
     view = job.view
-    if not view.is_terminal:
+    if not view.is_terminal and not view.damaged:
         raise Conflict(
             f"Job {view.name or job_id} is {view.status}, and only a job that has ended can be deleted.",
             hint="Cancel it with `anygpu cancel`, and delete it when it has ended.",
@@ -44,19 +48,27 @@ def delete_job(
     event = JobDeleted(
         name=view.name, status=view.status, cost_microusd=view.cost_microusd, person=scope.person
     )
-    (recorded,) = jobs.insert_events(
+    (recorded,) = insert_events(
         connection, job.project_id, view.organisation, view.project, job_id, [event], at_ms
     )
     sql = "INSERT INTO deleted_jobs (job_id, project_id, deleted_at_ms) VALUES (?, ?, ?)"
     execute(connection, sql, (job_id, job.project_id, at_ms))
-    terms = search.search_terms(view) | frozenset(jobs.possible_terms(view))
+    _delete_terms(connection, job)
+    execute(connection, "DELETE FROM jobs WHERE id = ?", (job_id,))
+    return recorded
+
+
+def _delete_terms(connection: Connection, job: jobs.JobRow) -> None:
+    if job.view.damaged:  # its terms are unknown; without them the whole index is searched
+        sql = "DELETE FROM job_terms WHERE project_id = ? AND number = ?"
+        execute(connection, sql, (job.project_id, job.number))
+        return
+    terms = search.search_terms(job.view) | frozenset(jobs.possible_terms(job.view))
     execute_many(
         connection,
         "DELETE FROM job_terms WHERE project_id = ? AND term = ? AND number = ?",
         [(job.project_id, term, job.number) for term in sorted(terms)],
     )
-    execute(connection, "DELETE FROM jobs WHERE id = ?", (job_id,))
-    return recorded
 
 
 async def purge_events(database: Database, job_id: str) -> None:

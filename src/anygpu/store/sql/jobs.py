@@ -9,13 +9,15 @@ from itertools import islice
 from sqlalchemy import Connection
 
 from anygpu.errors import Conflict, NotFound
-from anygpu.events.codec import decode, decode_view, encode, encode_view
+from anygpu.events.codec import encode_view
 from anygpu.events.facts import Phase, Status
-from anygpu.events.fold import Recorded, fold, step
+from anygpu.events.fold import Recorded, step
 from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store import search
 from anygpu.store.scope import AnyScope, Scope, SystemScope
+from anygpu.store.sql.damage import decode_stored_view, refold
+from anygpu.store.sql.event_rows import insert_events
 from anygpu.store.sql.statements import (
     Row,
     execute,
@@ -59,8 +61,10 @@ class ViewCache:
 
     def put(self, view: JobView) -> None:
         cached = self._views.get(view.id)
-        if (cached is not None and cached.position > view.position) or view.id in self._deleted:
-            return  # a newer view was committed meanwhile, or the job was deleted
+        if view.damaged or view.id in self._deleted:
+            return
+        if cached is not None and cached.position > view.position:
+            return  # a newer view was committed meanwhile
         self._views[view.id] = view
         if len(self._views) > CACHED_VIEWS:
             for oldest in list(islice(self._views, CACHED_VIEWS // 4)):
@@ -77,7 +81,7 @@ class JobRow:
     project_id: int
     number: int
     view: JobView
-    stale: bool = False  # stored by another fold version: all columns and terms must be written again
+    stale: bool = False  # outdated or damaged: all columns and terms must be written again
 
 
 def load(
@@ -123,11 +127,13 @@ def is_deleted(connection: Connection, job_id: str) -> bool:
 
 
 def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
+    """Return the row of a job. If its stored view is outdated or damaged, the view is folded from the events."""
     job_id, project_id, number, position, fold_version, data = row
-    if fold_version != FOLD_VERSION:
-        return JobRow(project_id, number, fold_job(connection, job_id), stale=True)
-    view = views.get(job_id, position)
-    return JobRow(project_id, number, decode_view(data) if view is None else view)
+    if fold_version == FOLD_VERSION:
+        view = views.get(job_id, position) or decode_stored_view(job_id, position, data)
+        if view is not None:
+            return JobRow(project_id, number, view)
+    return JobRow(project_id, number, refold(connection, job_id), stale=True)
 
 
 def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
@@ -148,38 +154,6 @@ def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
         sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.id IN ({placeholders(part)})"
         by_id |= {row[0]: to_job_row(connection, views, row).view for row in fetch_all(connection, sql, part)}
     return [by_id[job_id] for job_id, _, _ in listed]
-
-
-def fold_job(connection: Connection, job_id: str) -> JobView:
-    view = fold(read_events(connection, "e.job_id = ?", (job_id,), limit=-1))
-    if view is None:
-        raise NotFound(f"There is no job {job_id}.", hint=_NOT_FOUND_HINT)
-    return view
-
-
-def read_events(
-    connection: Connection, where: str, values: Sequence[object], *, limit: int
-) -> list[Recorded]:
-    """Return the events that match the SQL condition `where`, in order. A negative `limit` returns all."""
-    sql = (
-        "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
-        f" FROM events e JOIN projects p ON p.id = e.project_id WHERE {where} ORDER BY e.position"
-    )
-    if limit >= 0:
-        sql, values = sql + " LIMIT ?", (*values, limit)
-    return [_to_recorded(row) for row in fetch_all(connection, sql, values)]
-
-
-def _to_recorded(row: Row) -> Recorded:
-    organisation, project, position, job_id, at_ms, kind, version, data = row
-    return Recorded(
-        organisation=organisation,
-        project=project,
-        position=position,
-        job_id=job_id,
-        at_ms=at_ms,
-        event=decode(kind, version, data),
-    )
 
 
 def find_project(connection: Connection, scope: Scope) -> int | None:
@@ -295,43 +269,4 @@ def _view_columns(view: JobView) -> tuple[object, ...]:
         not view.is_terminal,
         FOLD_VERSION,
         encode_view(view).decode(),
-    )
-
-
-def insert_events(
-    connection: Connection,
-    project: int,
-    organisation: str,
-    name: str,
-    job_id: str,
-    events: Sequence[Event],
-    at_ms: int,
-) -> tuple[Recorded, ...]:
-    """Insert events at the next positions of the project.
-
-    The update locks the project's row, so positions have no gaps and are committed in order.
-    """
-    row = fetch_one(
-        connection, "UPDATE projects SET head = head + ? WHERE id = ? RETURNING head", (len(events), project)
-    )
-    first = int(row[0]) - len(events) + 1 if row else 1
-    execute_many(
-        connection,
-        "INSERT INTO events (project_id, position, job_id, at_ms, kind, version, data)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (project, first + n, job_id, at_ms, type(event).__name__, event.VERSION, encode(event).decode())
-            for n, event in enumerate(events)
-        ],
-    )
-    return tuple(
-        Recorded(
-            organisation=organisation,
-            project=name,
-            position=first + n,
-            job_id=job_id,
-            at_ms=at_ms,
-            event=event,
-        )
-        for n, event in enumerate(events)
     )

@@ -11,10 +11,19 @@ from anygpu.events.fold import Recorded, step
 from anygpu.events.slots import SlotKind, SlotUsage, TenantKey, tenant_of, used_slot_s
 from anygpu.events.types import AttemptReleased, JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
-from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, TransactionResult
-from anygpu.store.scope import SYSTEM, AnyScope, Scope, SystemScope
+from anygpu.store.journal import (
+    Decide,
+    Guard,
+    JobPage,
+    JobQuery,
+    OnCommit,
+    TransactionResult,
+    require_intact,
+)
+from anygpu.store.scope import AnyScope, Scope, SystemScope
 from anygpu.store.sql import deletion, job_query, jobs
 from anygpu.store.sql.database import Database
+from anygpu.store.sql.event_rows import read_events
 from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
 
 
@@ -53,6 +62,7 @@ class SqlJournal:
         def work(connection: Connection) -> TransactionResult:
             _check_guard(connection, guard)
             job = jobs.load(connection, self._views, scope, job_id, lock=True)
+            require_intact(job.view)
             events = decide(job.view)
             if not events:
                 return TransactionResult(view=job.view, recorded=())
@@ -93,7 +103,7 @@ class SqlJournal:
             else:
                 jobs.load(connection, self._views, scope, job_id)
                 where, owner = "e.job_id = ? AND e.position > ?", job_id
-            return jobs.read_events(connection, where, (owner, after), limit=max(limit, 0))
+            return read_events(connection, where, (owner, after), limit=max(limit, 0))
 
         return await self._database.read(work)
 
@@ -126,16 +136,19 @@ class SqlJournal:
     async def refold_stale(self, *, max_count: int = 500) -> int:
         """Compute again the views that were stored with another version of the fold, at most `max_count` of them.
 
-        Before its view is updated, filters may not find a job. Return the number of updated views.
+        Damaged views of live jobs are also computed again. Before its view is updated, filters may not find a
+        job. Return the number of updated views.
         """
 
         def work(connection: Connection) -> int:
-            sql = "SELECT id FROM jobs WHERE fold_version <> ? LIMIT ?"
-            stale = fetch_all(connection, sql, (FOLD_VERSION, max_count))
-            for (job_id,) in stale:
-                job = jobs.load(connection, self._views, SYSTEM, job_id, lock=True)
-                jobs.save(connection, job, job.view)
-            return len(stale)
+            sql = f"SELECT {jobs.COLUMNS} FROM jobs j WHERE j.fold_version <> ? OR j.live"
+            updated = 0
+            for row in fetch_all(connection, sql, (FOLD_VERSION,)):
+                job = jobs.to_job_row(connection, self._views, row)
+                if job.stale and not job.view.damaged and updated < max_count:
+                    jobs.save(connection, job, job.view)
+                    updated += 1
+            return updated
 
         return await self._database.write(work)
 

@@ -4,6 +4,7 @@ SQLAlchemy manages connections, pooling and the schema. Statements do not use it
 the many small queries that store reports, creating them takes ten times as long as the query itself.
 """
 
+import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -15,13 +16,37 @@ Values = Sequence[Any]
 
 
 def fetch_all(connection: Connection, sql: str, values: Values = ()) -> list[Row]:
-    rows: list[Row] = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchall()
+    try:
+        rows: list[Row] = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchall()
+    except sqlite3.OperationalError as error:
+        rows = _fetch_replacing(connection, sql, values, error)
     return rows
 
 
 def fetch_one(connection: Connection, sql: str, values: Values = ()) -> Row | None:
-    row: Row | None = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchone()
+    try:
+        row: Row | None = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchone()
+    except sqlite3.OperationalError as error:
+        row = next(iter(_fetch_replacing(connection, sql, values, error)), None)
     return row
+
+
+def _fetch_replacing(
+    connection: Connection, sql: str, values: Values, error: sqlite3.OperationalError
+) -> list[Row]:
+    """Run a query again whose result has text that is not UTF-8. The invalid bytes are replaced.
+
+    Such a text is damaged. The driver would not return the other rows either. Other errors are raised again.
+    """
+    if "decode to UTF-8" not in str(error) or not sql.lstrip().startswith("SELECT"):
+        raise error
+    driver = _driver(connection)
+    usual, driver.text_factory = driver.text_factory, lambda data: data.decode("utf-8", "replace")
+    try:
+        rows: list[Row] = driver.execute(sql, values).fetchall()
+    finally:
+        driver.text_factory = usual
+    return rows
 
 
 def execute(connection: Connection, sql: str, values: Values = ()) -> int:

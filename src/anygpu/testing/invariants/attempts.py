@@ -83,7 +83,9 @@ def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iter
     machines = {machine.name: machine for machine in books if names[machine.name] == 1}
     patience_s = world.scenario.policy.lease_s / 2
     for record in (
-        record for record in world.environment.records if record.name in machines and record.job_id
+        record
+        for record in world.environment.records
+        if record.name in machines and record.job_id in timelines
     ):
         for lost in timelines[record.job_id].events(AttemptLost):
             mine = lost.event.attempt == record.attempt and lost.event.failure.blame is Blame.INFRASTRUCTURE

@@ -35,6 +35,8 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 
 def _lost_requests(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     for record in (client.record for client in world.clients):
+        if any(job_id in world.damaged_jobs for job_id in record.job_ids):
+            continue
         lost = [job_id for job_id in record.job_ids if job_id not in timelines]
         if lost:
             yield Violation(1, f"jobs {lost} were accepted but are not in the journal")

@@ -51,8 +51,10 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
             yield Violation(
                 3, f"{machine.id} was launched before AttemptLaunching for {machine.name} was written"
             )
-        else:
+        elif owner.timeline.job_id not in world.damaged_jobs:
             yield from _machine(world, machine, owner)
+        elif machine.ended_at is None:
+            yield Violation(3, f"{machine.id} ({machine.name}) of a damaged job was not ended")
     yield from _addresses(world)
 
 

@@ -43,5 +43,5 @@ def _check_preemptions(world: SimWorld, timelines: Stories) -> Iterator[Violatio
                 yield Violation(
                     11, f"job {job_id} was stopped for another job, but has no checkpoint to resume from"
                 )
-            if stop.event.makes_room_for not in timelines:
+            if stop.event.makes_room_for not in timelines.keys() | world.damaged_jobs:
                 yield Violation(11, f"job {job_id} was stopped for an unknown job")

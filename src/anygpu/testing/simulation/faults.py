@@ -60,6 +60,11 @@ class Fault(StrEnum):
     UPLOAD_TORN = "upload torn"
     UPLOAD_CORRUPT = "upload corrupt"
     CHECKPOINT_ROTTED = "published checkpoint damaged at rest"
+    VIEW_DAMAGED = "stored view damaged"
+    EVENT_DAMAGED = "event of a job damaged"
+
+
+SQL_ONLY = frozenset({Fault.VIEW_DAMAGED, Fault.EVENT_DAMAGED})  # faults that need the SQL journal
 
 
 # Probability of a fault each time it can occur, in histories that include its kind.

@@ -36,6 +36,7 @@ POLICY = ControlPolicy(
     poll_s=10,
     sweep_every_s=30,
     sweep_grace_s=20,
+    damaged_grace_s=90,
     cooldown_base_s=2,
     cooldown_max_s=20,
     max_paid_attempts=2,

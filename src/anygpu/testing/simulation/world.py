@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from anygpu.backends.contract import LaunchRequest
 from anygpu.errors import AnygpuError, Conflict, Internal
@@ -25,6 +25,9 @@ from anygpu.testing.simulation.provider import SimMachine, SimProvider, SimTarif
 from anygpu.testing.simulation.records import Commit, CommitRecorder
 from anygpu.testing.simulation.scenario import SETTLE_S, Scenario
 from anygpu.testing.simulation.virtual_time import SeededRandomness, VirtualClock, VirtualLoop
+
+if TYPE_CHECKING:
+    from anygpu.testing.simulation.row_damage import RowDamager
 
 Store = Literal["memory", "sql"]
 CHECK_INTERVAL_S = 10.0
@@ -48,6 +51,7 @@ class SimWorld:
         self.blobs = SimBlobs(self.clock.wall_ms)
         self.damaged: dict[str, float] = {}  # when each manifest was damaged
         self.resumed_damaged: set[str] = set()  # attempts launched with a damaged checkpoint
+        self.row_damager: RowDamager | None = None
         self._open_stores(store)
         self.network = SimNetwork(loop, self.faults, self._alive, self.problems.append)
         self.environment = self._new_environment()
@@ -66,6 +70,8 @@ class SimWorld:
             self._start(slot, 1)
         for coroutine in (*(client.run() for client in self.clients), self._disturb()):
             self.loop.create_task(coroutine)
+        if self.row_damager is not None:
+            self.loop.create_task(self.row_damager.run(self._live_jobs))
         following = self.loop.create_task(self.follower.run())
         await self._run_until_at_rest()
         following.cancel()
@@ -84,8 +90,20 @@ class SimWorld:
     def _is_at_rest(self) -> bool:
         if any(p.pending_launches or p.active_machines() or p.unreleased_addresses() for p in self.providers):
             return False
-        ended = all(view.is_terminal for view in self.recorder.views.values())
-        return ended and all(client.done for client in self.clients)
+        if any(job_id not in self.damaged_jobs for job_id in self._live_jobs()):
+            return False
+        return all(client.done or self._is_damaged(client) for client in self.clients)
+
+    @property
+    def damaged_jobs(self) -> frozenset[str]:
+        """Jobs with a damaged event. They need not end, but their machines must."""
+        return frozenset(self.row_damager.jobs if self.row_damager is not None else ())
+
+    def _is_damaged(self, client: SimClient) -> bool:
+        return any(job_id in self.damaged_jobs for job_id in client.record.job_ids)
+
+    def _live_jobs(self) -> list[str]:
+        return [job_id for job_id, view in self.recorder.views.items() if not view.is_terminal]
 
     def _last_submission(self) -> float:
         return max((job.at for job in self.scenario.jobs), default=0.0)
@@ -154,10 +172,25 @@ class SimWorld:
         self.new_journal: Callable[[], Journal]
         self.new_reports: Callable[[], Reports]
         if store == "sql":
-            self.new_journal, self.new_reports = _sql_stores(self.clock)
+            self._open_sql_stores()
             return
         journal, reports = MemoryJournal(now_s=self.loop.time), MemoryReports()
         self.new_journal, self.new_reports = lambda: journal, lambda: reports
+
+    def _open_sql_stores(self) -> None:
+        """Open the SQL stores on SQLite in memory.
+
+        Each control process opens its own journal object, which has its own cache of views, on the same database.
+        """
+        from anygpu.store.sql.inline import InlineDatabase
+        from anygpu.store.sql.journal import SqlJournal
+        from anygpu.store.sql.reports import SqlReports
+        from anygpu.testing.simulation.row_damage import RowDamager
+
+        # The database has its own clock: a jump of a server's wall clock must not end a lease.
+        database = InlineDatabase(now_ms=lambda: round(self.clock.monotonic() * 1000))
+        self.new_journal, self.new_reports = lambda: SqlJournal(database), lambda: SqlReports(database)
+        self.row_damager = RowDamager(database, self.scenario.seed, self.faults, self.loop.time)
 
     def _new_shared_services(self) -> SharedServices:
         def journal(process: str) -> Journal:
@@ -217,17 +250,3 @@ class SimWorld:
             has_addresses=bool(backend.price),
         )
         return provider
-
-
-def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Reports]]:
-    """Return functions that open the SQL stores on SQLite in memory.
-
-    Each control process opens its own journal object, which has its own cache of views, on the same database.
-    """
-    from anygpu.store.sql.inline import InlineDatabase
-    from anygpu.store.sql.journal import SqlJournal
-    from anygpu.store.sql.reports import SqlReports
-
-    # The database has its own clock: a jump of a server's wall clock must not end a lease.
-    database = InlineDatabase(now_ms=lambda: round(clock.monotonic() * 1000))
-    return lambda: SqlJournal(database), lambda: SqlReports(database)
