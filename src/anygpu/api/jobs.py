@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from anygpu.api.base import JOB_ID, MACHINE, TIME, ApiModel, RequestModel
+from anygpu.api.reports import ArtifactDetails
 
 
 class SubmittedJob(ApiModel):
@@ -194,6 +195,20 @@ class CompatProgress(ApiModel):
     progress: float = Field(examples=[0.5], description="The completed fraction.")
     metrics: dict[str, float | str] = Field(examples=[{"loss": 0.234}])
     status: str = Field(examples=["training"], description="The phase of the task, or how it ended.")
+
+
+class TrainingSession(ApiModel):
+    """A job in the format of `/models/{model}/train` and `/training-sessions/{id}`."""
+
+    id: str = Field(examples=[JOB_ID])
+    model: str = Field(examples=["tabular"])
+    status: str = Field(examples=["running"])
+    created_at: str = Field(examples=[TIME])
+    compute_profile_id: str | None = Field(examples=["local"], description="The backend.")
+    progress: CompatProgress
+    metrics: dict[str, float | str] = Field(examples=[{"loss": 0.234}])
+    error: str | None = Field(examples=[None])
+    artifacts: list[ArtifactDetails]
 
 
 class CompatTask(ApiModel):

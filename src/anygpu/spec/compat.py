@@ -23,7 +23,6 @@ _TRAINING_CONFIG: Mapping[str, FieldPath] = {
     "allow_spot_instances": ("placement", "interruptible"),
     "max_retries": ("limits", "max_retries"),
     "resume_from": ("resume_from",),
-    "dataset_path": ("dataset",),
     "priority": ("priority",),
 }
 _REQUIREMENTS: Mapping[str, FieldPath] = {
@@ -39,10 +38,30 @@ _UNIT_SUFFIXES = {"gpu_memory_gb": "GB", "duration_hours_estimated": "h", "check
 _PREFERENCE_KEYS = ("optimize_for", "allowed_backends")
 _STRATEGY_NAMES = {"cost": "cheapest", "speed": "fastest", "time": "fastest", "balanced": "balanced"}
 _DATASET_KEYS = ("dataset", "dataset_path")
+_MODEL_TRAINING_KEYS = ("config", "compute_profile_id", "dataset_version_id", *_DATASET_KEYS)
 _ORCHESTRATE_KEYS = (
     *("tenant_id", "training_params", "model_params", "custom_name", "wandb_tags"),
     *_DATASET_KEYS,
 )
+
+
+# Keys of a body with `trainingSettings`, as clients that rent a machine themselves send it.
+_CLOUD_TRAINING: Mapping[str, FieldPath] = {
+    "datasetPath": ("dataset",),
+    "region": ("placement", "region"),
+    "flavor": ("placement", "instance_type"),
+}
+_CLOUD_SETTINGS = {
+    "modelVariant": "model",
+    "batchSize": "batch_size",
+    "imageSize": "image_size",
+    "learningRate": "learning_rate",
+}
+_MACHINE_KEYS = {
+    "project": "set the option `project` of the backend",
+    "image": "set the option `image` of the backend; for a container image, submit a job spec",
+    "password": "leave it out: machines get a random password and a key of their own",
+}
 
 
 @dataclass(slots=True)
@@ -73,6 +92,8 @@ def translate(body: Any) -> Translation:
         return translate_training_body(plain)
     if "model_params" in plain or "training_params" in plain:
         return translate_orchestrate_body(plain)
+    if "trainingSettings" in plain:
+        return translate_cloud_training_body(plain)
     if isinstance(plain.get("requirements"), dict) or "preferences" in plain:
         return translate_requirements_body(plain)
     return Translation(plain)
@@ -83,12 +104,15 @@ def translate_training_body(body: Any) -> Translation:
     plain = _normalize_body(body)
     config = _section(plain, "config")
     translation = Translation(
-        {key: value for key, value in plain.items() if key not in ("model_name", "config", "dataset_path")}
+        {key: value for key, value in plain.items() if key not in ("model_name", "config", *_DATASET_KEYS)}
     )
-    translation.put(("dataset",), plain.get("dataset_path"), "dataset_path")
+    given = {key: plain.get(key) for key in _DATASET_KEYS}
+    _put_dataset(translation, {**given, "config.dataset_path": config.get("dataset_path")})
     translation.put(("trainer",), plain.get("model_name"), "model_name")
     translation.put(
-        ("config",), {key: value for key, value in config.items() if key not in _TRAINING_CONFIG}, "config"
+        ("config",),
+        {key: value for key, value in config.items() if key not in (*_TRAINING_CONFIG, "dataset_path")},
+        "config",
     )
     for key, path in _TRAINING_CONFIG.items():
         translation.put(
@@ -96,6 +120,50 @@ def translate_training_body(body: Any) -> Translation:
             _allowed_backends(config.get(key)) if key == "executor" else config.get(key),
             f"config.{key}",
         )
+    return translation
+
+
+def translate_model_training_body(model: str, body: Any) -> Translation:
+    """Translate the body of `POST /models/{model}/train`: a dataset, a compute profile and the settings."""
+    plain = _normalize_body({} if body is None else body)
+    _require_known_keys(plain, _MODEL_TRAINING_KEYS)
+    if plain.get("dataset_version_id") is not None:
+        raise InvalidSpec(
+            [
+                Problem(
+                    "dataset_version_id",
+                    preview(plain["dataset_version_id"]),
+                    "this server does not store datasets",
+                    "give a path or a URL as `dataset`",
+                    SOURCE,
+                )
+            ]
+        )
+    sent = {key: plain[key] for key in ("config", *_DATASET_KEYS) if key in plain}
+    translation = translate_training_body({**sent, "model_name": model})
+    translation.put(("placement", "profile"), plain.get("compute_profile_id"), "compute_profile_id")
+    return translation
+
+
+def translate_cloud_training_body(body: Any) -> Translation:
+    """Translate `{"datasetPath", "region", "flavor", "trainingSettings": {"framework", "modelVariant", ...}}`."""
+    plain = _normalize_body(body)
+    _require_known_keys(plain, (*_CLOUD_TRAINING, "trainingSettings", *_MACHINE_KEYS))
+    given = [key for key in _MACHINE_KEYS if plain.get(key) is not None]
+    if given:
+        raise InvalidSpec(
+            [Problem(key, None, "is not a field of a job", _MACHINE_KEYS[key], SOURCE) for key in given]
+        )
+    settings = dict(_section(plain, "trainingSettings"))
+    framework = settings.pop("framework", None)
+    if framework is None:
+        raise invalid_document(SOURCE, "is required", place="trainingSettings.framework")
+    translation = Translation()
+    translation.put(("trainer",), framework, "trainingSettings.framework")
+    config = {_CLOUD_SETTINGS.get(key, key): value for key, value in settings.items()}
+    translation.put(("config",), config, "trainingSettings")
+    for key, path in _CLOUD_TRAINING.items():
+        translation.put(path, plain.get(key), key)
     return translation
 
 
@@ -108,9 +176,9 @@ def translate_orchestrate_body(body: Any) -> Translation:
     if architecture is None:
         raise invalid_document(SOURCE, "is required", place="model_params.architecture")
     translation = Translation()
-    for key in _DATASET_KEYS:
-        translation.put(("dataset",), training.pop(key, None), f"training_params.{key}")
-        translation.put(("dataset",), plain.get(key), key)
+    given = {key: plain.get(key) for key in _DATASET_KEYS}
+    given |= {f"training_params.{key}": training.pop(key, None) for key in _DATASET_KEYS}
+    _put_dataset(translation, given)
     translation.put(("trainer",), architecture, "model_params.architecture")
     translation.put(("config",), {**training, **model}, "training_params")
     translation.put(("name",), _slug(plain.get("custom_name")), "custom_name")
@@ -154,6 +222,17 @@ def translate_requirements_body(body: Any) -> Translation:
         ("placement", "allowed"), preferences.get("allowed_backends"), "preferences.allowed_backends"
     )
     return translation
+
+
+def _put_dataset(translation: Translation, given: Mapping[str, Any]) -> None:
+    """Set the dataset that the body names in one of several places; raise InvalidSpec if it is in two of them."""
+    named = {place: value for place, value in given.items() if value is not None}
+    if len(named) > 1:
+        first, second = list(named)[:2]
+        message = f"is given twice; leave out {first!r}"
+        raise InvalidSpec([Problem(second, preview(named[second]), message, source=SOURCE)])
+    for place, value in named.items():
+        translation.put(("dataset",), value, place)
 
 
 def _strategy(goal: Any) -> str | None:

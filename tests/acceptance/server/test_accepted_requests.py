@@ -24,7 +24,7 @@ def trained(server: Server, path: str, body: dict[str, Any]) -> dict[str, Any]:
     """The job of an accepted request, which ends with a model to download."""
     answer = server.ask("POST", path, body)
     assert answer.status == 201, answer.data
-    job_id = answer.json.get("job_id") or answer.json["task_id"]
+    job_id = answer.json.get("task_id") or answer.json["id"]
     job = server.wait_ended(job_id, timeout_s=120)
     assert job["status"] == "completed", (job["failure"], job["recent_logs"])
     files = server.ask("GET", f"/api/v1/training/{job_id}/artifacts").json["artifacts"]
@@ -37,6 +37,8 @@ def request_examples(server: Server) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in SUBMIT_PATHS:
         content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         yield path, content["example"]
+    content = document["paths"]["/models/{model}/train"]["post"]["requestBody"]["content"]["application/json"]
+    yield "/models/ridge/train", content["example"]
     yield SUBMIT_PATHS[0], document["components"]["schemas"]["ModelAndConfig"]["example"]
 
 
@@ -169,3 +171,48 @@ for step in (1, 2):
     second = server.wait_ended(server.submit(code=show, resume_from=f"{first['id']}@1"))
     assert second["recent_logs"][-1] == "from 1", second
     assert second["resumed_from"] == first["id"]
+
+
+def test_a_model_is_trained_on_a_compute_profile_and_its_session_has_the_files(
+    server: Server, houses: str
+) -> None:
+    body = {"dataset": houses, "compute_profile_id": "local", "config": {"epochs": 2, "target": "price"}}
+    job = trained(server, "/models/ridge/train", body)
+    session = server.ask("GET", f"/training-sessions/{job['id']}").json
+    assert (session["status"], session["model"], session["compute_profile_id"]) == (
+        "completed",
+        "ridge",
+        "local",
+    )
+    assert session["progress"]["progress_percent"] == 100
+    [url] = next(file["urls"] for file in session["artifacts"] if file["name"].startswith("best/"))
+    assert server.ask("GET", url.removeprefix(server.url), token=None).status == 200
+    assert (
+        problem(server, "/models/ridge/train", {**body, "dataset_version_id": "v1"})["place"]
+        == "dataset_version_id"
+    )
+    assert problem(server, "/models/ridge/train", {**body, "compute_profile_id": "aws-profile"})["suggestion"]
+
+
+def test_training_settings_of_a_cloud_client_train_a_model(server: Server, houses: str) -> None:
+    settings = {
+        "framework": "tabular",
+        "modelVariant": "mlp",
+        "epochs": 2,
+        "batchSize": 16,
+        "target": "price",
+    }
+    body = {"datasetPath": houses, "trainingSettings": settings}
+    job = trained(server, "/api/v1/training", body)
+    assert job["spec"]["config"] == {"model": "mlp", "epochs": 2, "batch_size": 16, "target": "price"}
+    found = problem(server, "/api/v1/training", {**body, "password": "secure-password"})
+    assert (found["place"], found["value"]) == ("password", None)
+
+
+def test_a_dataset_in_two_places_is_refused(server: Server, houses: str) -> None:
+    config = {"target": "price", "dataset_path": houses}
+    found = problem(server, "/api/v1/training", {"model_name": "ridge", "dataset": houses, "config": config})
+    assert (found["place"], found["message"]) == (
+        "config.dataset_path",
+        "is given twice; leave out 'dataset'",
+    )

@@ -160,8 +160,12 @@ async def list_artifacts(
 ) -> ArtifactList:
     """List the artifacts of a job with signed URLs. If a file has several URLs, they are its parts, in order."""
     view = await resolve_job(services.journal, caller.scope, ref)
+    return ArtifactList(artifacts=await artifact_details(services, view, request))
+
+
+async def artifact_details(services: Services, view: JobView, request: Request) -> list[ArtifactDetails]:
     base = services.public_url or str(request.base_url)
-    artifacts = [
+    return [
         ArtifactDetails(
             name=artifact.name,
             attempt=artifact.attempt,
@@ -171,7 +175,6 @@ async def list_artifacts(
         )
         for artifact in view.artifacts
     ]
-    return ArtifactList(artifacts=artifacts)
 
 
 async def _files(services: Services, manifest: str) -> Sequence[FileDownload]:
