@@ -203,6 +203,19 @@ class LimitSettings:
     upload_bytes: int = setting(2048 * MIB, "maximum bytes of a working-directory archive", minimum=1024)
     blob_bytes: int = setting(256 * MIB, "maximum bytes of a chunk of a checkpoint or artifact", minimum=1024)
     followers: int = setting(1000, "maximum number of event streams open at the same time", minimum=1)
+    connections: int = setting(
+        4096,
+        "maximum number of connections of each listener; fewer if the system's limit of open files is low",
+        minimum=8,
+    )
+    header_bytes: int = setting(65_536, "maximum bytes of the path and headers of a request", minimum=4096)
+    header_count: int = setting(100, "maximum number of headers of a request", minimum=20)
+    header_s: float = setting(15.0, "seconds a client has to send the headers of a request", minimum=1)
+    silence_s: float = setting(
+        60.0,
+        "seconds after which the server disconnects a client that pauses in a body or stops reading",
+        minimum=1,
+    )
     page_jobs: int = setting(200, "maximum number of jobs in one page of a list", minimum=1)
 
 

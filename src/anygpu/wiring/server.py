@@ -32,11 +32,13 @@ from anygpu.server.live.hub import Hub
 from anygpu.server.live.stream import StreamSources
 from anygpu.server.process import log, state
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
+from anygpu.server.process.connections import ConnectionLimits
+from anygpu.server.process.descriptors import connections_per_listener, raise_descriptor_limit
 from anygpu.server.process.listeners import UvicornListener, freeze_gc, local_url
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
-from anygpu.settings import InvalidSettings, Settings
+from anygpu.settings import InvalidSettings, LimitSettings, Settings
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import OnCommit
 from anygpu.store.scope import Scope
@@ -245,18 +247,32 @@ async def _start_listeners(
     agent_socket: socket.socket,
     stack: AsyncExitStack,
 ) -> None:
-    grace_s = settings.server.shutdown_grace_s
+    grace_s, limits = settings.server.shutdown_grace_s, _connection_limits(settings.limits)
     listeners = [
         UvicornListener(
             with_access_checks(build_api(services), services, _gate_rules(settings)),
             api_socket,
             grace_s=grace_s,
+            limits=limits,
         ),
-        UvicornListener(build_agent_app(services), agent_socket, grace_s=grace_s),
+        UvicornListener(build_agent_app(services), agent_socket, grace_s=grace_s, limits=limits),
     ]
     stack.push_async_callback(_stop_together, listeners)
     for listener in listeners:
         await listener.start()
+
+
+def _connection_limits(limits: LimitSettings) -> ConnectionLimits:
+    allowed = connections_per_listener(limits.connections, raise_descriptor_limit())
+    if allowed < limits.connections:
+        log.warning("the system's limit of open files allows fewer connections", connections=allowed)
+    return ConnectionLimits(
+        connections=allowed,
+        header_bytes=limits.header_bytes,
+        header_count=limits.header_count,
+        header_s=limits.header_s,
+        silence_s=limits.silence_s,
+    )
 
 
 async def _stop_together(listeners: list[UvicornListener]) -> None:

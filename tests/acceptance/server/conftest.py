@@ -21,8 +21,8 @@ def new_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Servers for a test that stops or configures them itself."""
     made: list[Server] = []
 
-    def make(**environment: str) -> Server:
-        made.append(Server(tmp_path, **environment))
+    def make(open_files: int | None = None, /, **environment: str) -> Server:
+        made.append(Server(tmp_path, open_files, **environment))
         return made[-1]
 
     yield make

@@ -30,15 +30,19 @@ class Answer:
 class Server:
     """`python -m anygpu.server` in a state directory of its own."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, open_files: int | None = None, /, **environment: str) -> None:
+        """Start the server. `open_files`: its limit of open files."""
         self.state = folder / "state"
+        limit = ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"]
+        self._prefix = [] if open_files is None else limit
         self._environment = {**os.environ, "HOME": str(folder), **environment}
         self._error = folder / "server.err"
         self.start()
 
     def start(self, *options: str) -> None:
         started = time.monotonic()
-        command = [sys.executable, "-m", "anygpu.server", "--state", str(self.state), "--port", "0", *options]
+        command = [*self._prefix, sys.executable, "-m", "anygpu.server", "--state", str(self.state)]
+        command += ["--port", "0", *options]
         with self._error.open("ab") as error:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=error, env=self._environment

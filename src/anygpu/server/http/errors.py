@@ -61,8 +61,10 @@ STATUS: dict[str, int] = {
     "conflict": 409,
     "quota_exceeded": 409,
     "kind_unusable": 409,
+    "request_timeout": 408,
     "too_large": 413,
     "rate_limited": 429,
+    "header_too_large": 431,
     "blob_corrupt": 500,
     "launch_error": 502,
     "meter_differs": 502,
@@ -73,6 +75,7 @@ STATUS: dict[str, int] = {
     "store_busy": 503,
     "job_damaged": 503,
     "key_unusable": 503,
+    "too_many_connections": 503,
     "server_unreachable": 503,
     "storage_full": 507,
 }

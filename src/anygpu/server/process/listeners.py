@@ -6,22 +6,33 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from anygpu.server.live.sockets import SharedFrameProtocol
+from anygpu.server.process.connections import (
+    KEEP_ALIVE_S,
+    ConnectionLimits,
+    ConnectionTable,
+    LimitedProtocol,
+)
 
 BACKLOG = 2048
-KEEP_ALIVE_S = 75
+TICKS_PER_CHECK = 10  # uvicorn has ten ticks a second
 MESSAGE_BYTES = 64 * 1024  # clients of streams send nothing
 
 
 class UvicornListener(uvicorn.Server):
     """A uvicorn server without signal handling, because one process runs two of them and stops them itself."""
 
-    def __init__(self, app: ASGIApp, bound: socket.socket, *, grace_s: float) -> None:
-        super().__init__(_config(app, grace_s))
+    def __init__(
+        self, app: ASGIApp, bound: socket.socket, *, grace_s: float, limits: ConnectionLimits
+    ) -> None:
+        self._connections = ConnectionTable(limits)
+        super().__init__(_config(app, grace_s, self._connections))
         self._socket = bound
         self._started = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -33,6 +44,11 @@ class UvicornListener(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._started.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_PER_CHECK == 0:
+            self._connections.close_slow_clients(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def start(self) -> None:
         """Start the listener, and return when it accepts connections."""
@@ -70,10 +86,11 @@ def local_url(bound: socket.socket) -> str:
     return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
 
 
-def _config(app: ASGIApp, grace_s: float) -> uvicorn.Config:
+def _config(app: ASGIApp, grace_s: float, connections: ConnectionTable) -> uvicorn.Config:
+    protocol: Any = partial(LimitedProtocol, connections)
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=protocol,
         ws=SharedFrameProtocol,
         ws_max_size=MESSAGE_BYTES,
         ws_per_message_deflate=False,  # all clients get the same frames
@@ -82,8 +99,8 @@ def _config(app: ASGIApp, grace_s: float) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        backlog=min(BACKLOG, connections.limits.connections),
+        timeout_keep_alive=round(KEEP_ALIVE_S),
         timeout_graceful_shutdown=max(1, round(grace_s)),
     )
 
