@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from anygpu.errors import AnygpuError, describe_error
+from anygpu.printable import printable
 
 OK: Final = 0
 FAILED: Final = 1
@@ -79,7 +80,7 @@ def _report_failure(error: BaseException) -> int:
 
 def print_message(text: str) -> None:
     """Print a message for the user to standard error."""
-    print(f"anygpu: {text}", file=sys.stderr)
+    print(f"anygpu: {printable(text)}", file=sys.stderr)
 
 
 def _usage_message(error: click.ClickException) -> str:

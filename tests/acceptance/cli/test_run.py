@@ -18,11 +18,11 @@ COUNTING = (
 )
 
 
-def test_a_script_runs_and_its_output_is_printed_unchanged(anygpu: Shell) -> None:
+def test_a_script_runs_and_its_raw_output_is_printed_unchanged(anygpu: Shell) -> None:
     anygpu.write(
         "t.py", "import sys", "sys.stdout.buffer.write(bytes(range(256)) + b'\\r10%\\r20%\\nno end')"
     )
-    done = anygpu("run", "t.py")
+    done = anygpu("run", "--raw", "t.py")
     assert done.stdout == bytes(range(256)) + b"\r10%\r20%\nno end"
     assert b"Completed" in done.stderr
 

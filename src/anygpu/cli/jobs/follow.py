@@ -13,6 +13,7 @@ from anygpu.cli.terminal import formatting
 from anygpu.cli.terminal.output import emit_json_line
 from anygpu.cli.terminal.progress_bar import StreamStatus
 from anygpu.cli.terminal.screen import Screen, screen_for
+from anygpu.printable import printable
 from anygpu.sdk.client import Client
 from anygpu.sdk.stream import START, MessageStream, StreamCursor
 
@@ -28,7 +29,7 @@ def read_key(keys: str, question: str) -> str:
     before = termios.tcgetattr(terminal)
     try:
         tty.setcbreak(terminal, termios.TCSADRAIN)  # before the question, so that a quick answer is not lost
-        print(question, end="", file=sys.stderr, flush=True)
+        print(printable(question), end="", file=sys.stderr, flush=True)
         while (key := os.read(terminal, 1).decode(errors="replace").lower()) not in list(keys):
             if not key:
                 raise EOFError
@@ -40,7 +41,7 @@ def read_key(keys: str, question: str) -> str:
 def _read_key_with_click(keys: str, question: str) -> str:
     import click
 
-    print(question, end="", file=sys.stderr, flush=True)
+    print(printable(question), end="", file=sys.stderr, flush=True)
     while (key := click.getchar().lower()) not in list(keys):
         pass
     return key
@@ -119,13 +120,19 @@ class JobFollower:
     """A follower that prints a job's output and events until the job ends or the user detaches."""
 
     def __init__(
-        self, client: Client, job_id: str, *, screen: Screen | None = None, cursor: StreamCursor = START
+        self,
+        client: Client,
+        job_id: str,
+        *,
+        screen: Screen | None = None,
+        cursor: StreamCursor = START,
+        raw: bool = False,
     ) -> None:
         self.status = StreamStatus()
         self.ending = JobEnding()
         self._client = client
         self._job_id = job_id
-        self._screen = screen or screen_for(self._status_line)
+        self._screen = screen or screen_for(self._status_line, raw=raw)
         self._stream: MessageStream = client.stream(job_id, cursor=cursor, on_break=self._print_disconnected)
         self._is_cancelling = False
         self._interrupts = 0

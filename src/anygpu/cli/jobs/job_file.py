@@ -12,7 +12,7 @@ from anygpu.spec.flags import FIELDS, from_flags, over_document
 
 # CLI options whose names differ from the names that anygpu.spec.flags uses.
 SPEC_FLAG_NAMES = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
-CLI_ONLY = {"no_workdir", "no_check", "detach", "dry_run", "sets"}
+CLI_ONLY = {"no_workdir", "no_check", "detach", "dry_run", "raw", "sets"}
 
 
 @dataclass(frozen=True, slots=True)

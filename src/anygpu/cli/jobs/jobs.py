@@ -66,9 +66,7 @@ def show_command(job: str, spec: bool, as_json: bool, context_name: str) -> None
     if as_json:
         emit_json(details["spec"] if spec else details)
     elif spec:
-        import yaml
-
-        click.echo(yaml.safe_dump(details["spec"], sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(output.dump_yaml(details["spec"]), nl=False)
     else:
         emit(job_lines.job_details(details, colour=output.use_colour()))
 

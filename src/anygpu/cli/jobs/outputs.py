@@ -1,7 +1,6 @@
 """`anygpu logs`, `events` and `fetch`: read or download what a job produced."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.exits import print_message
 from anygpu.cli.terminal import formatting
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
+from anygpu.cli.terminal.screen import output_filter, write_output
 from anygpu.cli.terminal.transfer import TransferLine
 from anygpu.control.ids import short_id
 from anygpu.sdk.client import Client
@@ -28,16 +28,22 @@ READ_BYTES = 1 << 18
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new output until the job ends.")
 @click.option("--tail", "-n", type=click.IntRange(0), help="Print only this number of lines, from the end.")
 @click.option("--attempt", type=click.IntRange(1), help="Number of the attempt. Default: the newest.")
+@click.option("--raw", is_flag=True, help="Print the output with all its terminal control sequences.")
 @json_option
 @context_option
 def logs_command(
-    job: str, follow: bool, tail: int | None, attempt: int | None, as_json: bool, context_name: str
+    job: str, follow: bool, tail: int | None, attempt: int | None, raw: bool, as_json: bool, context_name: str
 ) -> None:
-    """Print the output of a JOB."""
+    """Print the output of a JOB.
+
+    Terminal control sequences other than colours are removed. In a pipe, colours are removed too.
+    """
     client = connect(context_name)
     start, of_attempt = (0, attempt) if tail is None else tail_start(client, job, attempt, tail)
-    if follow:
-        _follow_log(client, job, StreamCursor(attempt=of_attempt or 0, log=start), as_json)
+    if follow and as_json:
+        _follow_log_as_json(client, job, StreamCursor(attempt=of_attempt or 0, log=start))
+    elif follow:
+        _print_output(_live_log(client, job, StreamCursor(attempt=of_attempt or 0, log=start)), raw)
     elif as_json:
         chunks = list(stored_log(client, job, of_attempt, start))
         text = b"".join(data for data, _ in chunks).decode(errors="replace")
@@ -45,8 +51,7 @@ def logs_command(
             {"job": job, "attempt": chunks[-1][1] if chunks else of_attempt, "start": start, "text": text}
         )
     else:
-        for data, _ in stored_log(client, job, of_attempt, start):
-            _write_bytes(data)
+        _print_output((data for data, _ in stored_log(client, job, of_attempt, start)), raw)
 
 
 def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> Iterator[tuple[bytes, int]]:
@@ -78,19 +83,23 @@ def tail_start(client: Client, job: str, attempt: int | None, lines: int) -> tup
         back *= 2
 
 
-def _follow_log(client: Client, job: str, cursor: StreamCursor, as_json: bool) -> None:
+def _follow_log_as_json(client: Client, job: str, cursor: StreamCursor) -> None:
     for message in client.stream(job, include=("logs",), cursor=cursor):
-        if message["kind"] != "log":
-            continue
-        if as_json:
+        if message["kind"] == "log":
             emit_json_line({**message, "data": message["data"].decode(errors="replace")})
-        else:
-            _write_bytes(message["data"])
 
 
-def _write_bytes(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+def _live_log(client: Client, job: str, cursor: StreamCursor) -> Iterator[bytes]:
+    for message in client.stream(job, include=("logs",), cursor=cursor):
+        if message["kind"] == "log":
+            yield message["data"]
+
+
+def _print_output(pieces: Iterator[bytes], raw: bool) -> None:
+    safe = output_filter(raw=raw)
+    for data in pieces:
+        write_output(safe.feed(data))
+    write_output(safe.close())
 
 
 Event = dict[str, Any]

@@ -18,7 +18,7 @@ from anygpu.cli.terminal.output import emit, emit_json
 if TYPE_CHECKING:
     from anygpu.spec.jobspec import JobSpec
 
-SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "key"}
+SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "raw", "key"}
 SUBMIT_DEFAULTS = {"no_check": True, "no_workdir": True, "detach": False, "dry_run": True, "key": None}
 MAX_CHARACTERS = 700_000  # most characters of code in one request
 NO_SERVER = (

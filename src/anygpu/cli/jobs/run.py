@@ -151,6 +151,7 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @click.option("--no-workdir", is_flag=True, help="Run in an empty directory.")
 @click.option("--detach", "-d", is_flag=True, help="Submit, print the job's id, and exit.")
 @click.option("--dry-run", is_flag=True, help="Print the job spec without submitting it.")
+@click.option("--raw", is_flag=True, help="Print the job's output with all its terminal control sequences.")
 @json_option
 @context_option
 @click.pass_context
@@ -178,23 +179,21 @@ def run_command(
     if request.sends_files:
         find_script(request.document.data)
         check_requirements_file(request.document.data)
-    context.exit(_submit(request, context_name, detach=flags["detach"], as_json=as_json))
+    context.exit(_submit(request, context_name, detach=flags["detach"], raw=flags["raw"], as_json=as_json))
 
 
 def _print_spec(request: JobRequest, as_json: bool) -> None:
-    from anygpu.cli.terminal.output import emit_json
+    from anygpu.cli.terminal.output import dump_yaml, emit_json
     from anygpu.spec.load import from_document
 
     spec = from_document(request.document).model_dump(mode="json", exclude_defaults=True)
     if as_json:
         emit_json(spec)
         return
-    import yaml
-
-    click.echo(yaml.safe_dump(spec, sort_keys=False, allow_unicode=True), nl=False)
+    click.echo(dump_yaml(spec), nl=False)
 
 
-def _submit(request: JobRequest, context_name: str, *, detach: bool, as_json: bool) -> int:
+def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, as_json: bool) -> int:
     from anygpu.cli.jobs.job_file import home_directory
     from anygpu.cli.jobs.results import bring_results_home
     from anygpu.cli.jobs.warnings import submission_warnings
@@ -224,7 +223,7 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, as_json: bo
     def bring_home() -> None:
         bring_results_home(client.another(), submitted["id"], directory, since_ns, as_json=as_json)
 
-    return follow_job(client, submitted, as_json, on_end=bring_home)
+    return follow_job(client, submitted, as_json, raw=raw, on_end=bring_home)
 
 
 def print_submission(submitted: dict[str, Any], as_json: bool) -> int:
@@ -241,14 +240,19 @@ def print_submission(submitted: dict[str, Any], as_json: bool) -> int:
 
 
 def follow_job(
-    client: Client, submitted: dict[str, Any], as_json: bool, *, on_end: Callable[[], None] = lambda: None
+    client: Client,
+    submitted: dict[str, Any],
+    as_json: bool,
+    *,
+    raw: bool = False,
+    on_end: Callable[[], None] = lambda: None,
 ) -> int:
     """Follow a submitted job until it ends and return the exit code. `on_end` is called after the job's end."""
     from anygpu.cli.jobs.follow import JobFollower, follow_as_json
 
     if as_json:
         return follow_as_json(client, submitted, on_end=on_end)
-    follower = JobFollower(client, submitted["id"])
+    follower = JobFollower(client, submitted["id"], raw=raw)
     code = follower.run()
     if follower.ending.status:
         on_end()

@@ -14,6 +14,7 @@ from anygpu.cli.terminal.chart import Curves
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
 from anygpu.cli.terminal.progress_bar import StreamStatus, bar
 from anygpu.control.ids import short_id
+from anygpu.printable import printable_line
 from anygpu.sdk.client import Client
 from anygpu.sdk.status import fraction_of
 
@@ -170,7 +171,7 @@ def _print_plain(board: Dashboard, changes: Iterator[bool]) -> None:
     printed_at = 0.0
     for important in changes:
         if important or time.monotonic() - printed_at > PLAIN_EVERY_S:
-            print(board.one_line(output.terminal_width()), flush=True)
+            print(printable_line(board.one_line(output.terminal_width())), flush=True)
             printed_at = time.monotonic()
 
 
@@ -179,6 +180,10 @@ def _draw_live(board: Dashboard, changes: Iterator[bool]) -> None:
         for _ in changes:
             draw(board.lines(output.terminal_width()))
         draw(board.lines(output.terminal_width()))
+
+
+def _safe_text(lines: list[str]) -> str:
+    return "\n".join(printable_line(line, colours=True) for line in lines)
 
 
 class LiveArea:
@@ -193,7 +198,7 @@ class LiveArea:
             console=Console(), auto_refresh=True, refresh_per_second=10, vertical_overflow="crop"
         )
         self._live.start()
-        return lambda lines: self._live.update(Text.from_ansi("\n".join(lines), no_wrap=True))
+        return lambda lines: self._live.update(Text.from_ansi(_safe_text(lines), no_wrap=True))
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()

@@ -9,19 +9,36 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from anygpu.printable import printable, printable_json, printable_line
+
 
 def emit_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False), flush=True)
+    print(printable_json(json.dumps(value, indent=2, ensure_ascii=False)), flush=True)
 
 
 def emit_json_line(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(printable_json(json.dumps(value, ensure_ascii=False)), flush=True)
+
+
+def dump_yaml(value: Any) -> str:
+    """Return a YAML document that is safe to print."""
+    import yaml
+
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if printable(text) == text:
+        return text
+    escaped: str = yaml.safe_dump(value, sort_keys=False)
+    return escaped
 
 
 def emit(lines: Iterable[str]) -> None:
-    """Print lines. On a narrow terminal, long lines are wrapped between words."""
-    width = table_width()
-    for line in lines:
+    """Print lines. On a narrow terminal, long lines are wrapped between words.
+
+    Lines may contain text from jobs, so control characters in them become visible.
+    """
+    width, colours = table_width(), use_colour()
+    for each in lines:
+        line = printable(each, colours=colours)
         print(line if width >= NARROW_COLUMNS else _wrap_line(line, width), flush=True)
 
 
@@ -117,6 +134,7 @@ def table_blocks(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the heading of a table, and the lines of each row. There is no heading if each row has several lines."""
     width = columns or table_width()
+    rows = [[printable_line(text, colours=True) for text in row] for row in rows]
     sizes = [max(visible_length(row[column]) for row in [heading, *rows]) for column in range(len(heading))]
     sizes = _fit_columns(sizes, width)
     if sum(sizes) + len(GAP) * (len(sizes) - 1) > width:

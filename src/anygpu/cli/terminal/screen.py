@@ -1,30 +1,50 @@
 """The output of a followed job. On a terminal, a status line is shown below it."""
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Callable
 
 from anygpu.cli.terminal import output
+from anygpu.cli.terminal.job_output import RESET, OutputFilter, UnchangedOutput
+from anygpu.printable import printable, printable_line
 
+_SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 DRAW_EVERY_S = 0.1
+
+
+def output_filter(*, raw: bool) -> OutputFilter | UnchangedOutput:
+    """Return the filter for job output that goes to standard output. With `raw`, nothing is filtered."""
+    if raw:
+        return UnchangedOutput()
+    return OutputFilter(colours=output.use_colour(), terminal=sys.stdout.isatty())
+
+
+def write_output(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 class Screen:
     """Output to pipes and files: log bytes go to standard output, messages to standard error."""
 
+    def __init__(self, *, raw: bool = False) -> None:
+        self._filter = output_filter(raw=raw)
+
     def log(self, data: bytes) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        write_output(self._filter.feed(data))
 
     def message(self, text: str) -> None:
-        print(f"anygpu: {text}", file=sys.stderr, flush=True)
+        print(f"anygpu: {printable(text)}", file=sys.stderr, flush=True)
 
     def refresh(self) -> None:
         """Redraw the status line."""
 
     def close(self) -> None:
-        """Remove the status line."""
+        """Print the rest of the output."""
+        with contextlib.suppress(OSError):
+            write_output(self._filter.close())
 
 
 class LiveScreen(Screen):
@@ -33,17 +53,18 @@ class LiveScreen(Screen):
     Complete lines scroll; the incomplete line and the status line stay at the bottom.
     """
 
-    def __init__(self, status: Callable[[int], str]) -> None:
+    def __init__(self, status: Callable[[int], str], *, raw: bool = False) -> None:
+        super().__init__(raw=raw)
         self._status = status
         self._unfinished = b""
         self._drawn = 0
         self._drawn_at = 0.0
 
     def log(self, data: bytes) -> None:
-        *whole, self._unfinished = (self._unfinished + data).split(b"\n")
+        *whole, self._unfinished = (self._unfinished + self._filter.feed(data)).split(b"\n")
         if whole:
             self._erase()
-            Screen.log(self, b"".join(line + b"\n" for line in whole))
+            write_output(b"".join(line + b"\n" for line in whole))
         self.refresh()
 
     def message(self, text: str) -> None:
@@ -60,15 +81,16 @@ class LiveScreen(Screen):
         self._drawn_at = now
 
     def close(self) -> None:
+        """Remove the status line, and print the incomplete line."""
         self._erase()
-        if self._unfinished:
+        rest, self._unfinished = self._unfinished + self._filter.close(), b""
+        if rest:
             with contextlib.suppress(OSError):
-                Screen.log(self, self._unfinished + b"\n")
-            self._unfinished = b""
+                write_output(rest + b"\n" if rest.strip(RESET.encode()) else rest)
 
     def _draw(self) -> None:
         width = output.terminal_width() - 1
-        lines = [self._status(width)]
+        lines = [printable_line(self._status(width))]
         if self._unfinished:
             lines.insert(0, visible_text(self._unfinished)[:width])
         sys.stderr.write("\n".join(lines))
@@ -84,11 +106,12 @@ class LiveScreen(Screen):
 
 
 def visible_text(unfinished: bytes) -> str:
-    """Return the visible part of an incomplete line: the text after its last carriage return."""
+    """Return the visible part of an incomplete line: the text after its last carriage return, without colours."""
     shown = unfinished.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
+    shown = _SEQUENCE.sub("", shown)
     return "".join(character for character in shown if character.isprintable())
 
 
-def screen_for(status: Callable[[int], str], *, quiet: bool = False) -> Screen:
-    live = sys.stdout.isatty() and sys.stderr.isatty() and not quiet
-    return LiveScreen(status) if live else Screen()
+def screen_for(status: Callable[[int], str], *, raw: bool = False) -> Screen:
+    live = sys.stdout.isatty() and sys.stderr.isatty()
+    return LiveScreen(status, raw=raw) if live else Screen(raw=raw)

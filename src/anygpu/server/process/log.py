@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from anygpu.errors import AnygpuError, Internal
+from anygpu.printable import printable
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -49,10 +50,15 @@ def _logger() -> Any:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if _is_text():
-        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()))
+        processors += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), _escape_controls]
     else:
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), processors=processors)
+
+
+def _escape_controls(logger: Any, method: str, line: str) -> str:
+    """Make control characters visible: names and messages in the log come from users and jobs."""
+    return printable(line, colours=sys.stderr.isatty())
 
 
 def _is_text() -> bool:

@@ -1,4 +1,5 @@
 import pytest
+import yaml
 
 from anygpu.cli.terminal import output
 
@@ -85,3 +86,32 @@ def test_no_color_overrides_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output.use_colour()
     monkeypatch.setenv("NO_COLOR", "1")
     assert not output.use_colour()
+
+
+def test_a_cell_cannot_break_its_table() -> None:
+    rows = [("1", "x\nfailed\x1b[2J\u202e", "y"), ("2", "z", "y")]
+    assert output.table(("ID", "NAME", "B"), rows, columns=200) == [
+        "ID  NAME                    B",
+        "1   x\\nfailed\\x1b[2J\\u202e  y",
+        "2   z                       y",
+    ]
+
+
+def test_printed_lines_contain_no_control_sequences(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output.emit(["tag \x1b]0;x\x07", "\x1b[31mred\x1b[0m"])
+    output.emit_json({"name": "\x9b2J\u202e\x1b"})
+    output.emit_json_line({"name": "\x7f"})
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output.emit(["\x1b[31mred\x1b[0m \x1b[2J"])
+    assert capsys.readouterr().out == "\x1b[31mred\x1b[0m \\x1b[2J\n"
+
+
+def test_yaml_is_printable_and_keeps_its_meaning() -> None:
+    value = {"tags": ["a\u202eb", "größe"]}
+    text = output.dump_yaml(value)
+    assert "\u202e" not in text
+    assert yaml.safe_load(text) == value
+    assert output.dump_yaml({"tags": ["größe"]}) == "tags:\n- größe\n"

@@ -40,4 +40,22 @@ def test_an_incomplete_line_is_printed_at_the_end(capfdbinary: pytest.CaptureFix
 def test_a_rewritten_line_shows_its_last_version() -> None:
     assert visible_text(b"10%\r 20%\r 30%") == " 30%"
     assert visible_text(b"10%\r 20%\r") == " 20%"
-    assert visible_text(b"\x1b[31mred") == "[31mred"
+    assert visible_text(b"\x1b[31mred\x1b[0m") == "red"
+
+
+def test_messages_and_the_status_line_show_control_characters(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    screen = LiveScreen(lambda width: "loss\x1b[2J=1")
+    screen.refresh()
+    screen.message("lost: \x1b]0;x\x07")
+    shown = capfdbinary.readouterr().err
+    assert b"loss\\x1b[2J=1" in shown
+    assert b"anygpu: lost: \\x1b]0;x\\x07\n" in shown
+
+
+def test_raw_output_reaches_the_screen_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    screen = Screen(raw=True)
+    screen.log(b"\x1b[2J")
+    screen.close()
+    assert capfdbinary.readouterr().out == b"\x1b[2J"

@@ -21,3 +21,15 @@ def test_only_unexpected_errors_are_logged_with_a_traceback() -> None:
     assert (expected["error"], expected["code"], "exception" in expected) == ("no room", "quota", False)
     assert "Internal: a bug" in bug["exception"]
     assert "ValueError: odd" in other["exception"]
+
+
+def test_text_lines_show_control_characters() -> None:
+    program = """
+from anygpu.server.process import log
+log.configure("info", "text")
+log.info("job \\x1b]0;x\\x07", name="a\\u202eb\\x1b[2J")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "\x1b" not in done.stderr
+    assert "\u202e" not in done.stderr
+    assert "job \\x1b]0;x\\x07" in done.stderr
