@@ -20,6 +20,7 @@ FRACTION_TOLERANCE = 1e-3  # sums of floats may end slightly above 1
 
 COUNTS = ("step", "steps", "epoch", "epochs")
 PROGRESS = ("fraction", *COUNTS, "message")
+FIRST_STEPS = ("first_step", "first_epoch", "first_count")  # what the attempt reported first
 
 
 def is_step(value: object) -> bool:
@@ -63,6 +64,7 @@ def valid_progress(reported: Mapping[str, Any]) -> dict[str, Any]:
     A long message is cut. A fraction beyond 0 to 1 is moved to the nearer end.
     """
     valid: dict[str, Any] = {name: reported[name] for name in COUNTS if is_count(reported.get(name))}
+    valid.update({name: reported[name] for name in FIRST_STEPS if is_step(reported.get(name))})
     fraction: Any = reported.get("fraction")
     if type(fraction) in (int, float) and -INFINITY < fraction < INFINITY:
         valid["fraction"] = float(min(1, max(0, fraction)))

@@ -11,7 +11,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from anygpu.backends.contract import LaunchRequest
-from anygpu.control import money, sweep
+from anygpu.control import money, resume, sweep
 from anygpu.control.agents import service
 from anygpu.control.agents.service import AgentService, parse_end
 from anygpu.control.ids import attempt_name
@@ -19,6 +19,7 @@ from anygpu.control.jobs import Jobs
 from anygpu.control.reconcile import decide, liveness, verdict
 from anygpu.control.reconcile.attempt import AttemptReconciler
 from anygpu.control.schedule import candidates, deadline, migration, queue, scheduler
+from anygpu.control.schedule.candidates import Candidates
 from anygpu.control.schedule.queue import PoolState
 from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.control.supervisor import Supervisor
@@ -31,7 +32,7 @@ from anygpu.events.codec import decode_view
 from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
 from anygpu.events.offers import Billing
 from anygpu.events.types import AttemptClaimed, AttemptReleased
-from anygpu.plan.offers import consent
+from anygpu.plan.offers import consent, fit
 from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
 from anygpu.store.blobs.keys import parse_manifest_key
 from anygpu.store.scope import SYSTEM
@@ -486,6 +487,49 @@ def a_job_is_moved_to_and_fro() -> list[Patch]:
 @planted(13)
 def advice_is_taken_for_an_order() -> list[Patch]:
     return [(migration, "migration_mode", lambda spec, rules: "act")]
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------
+
+
+@planted(15)
+def a_restored_checkpoint_is_taken_for_a_resume() -> list[Patch]:
+    return [(resume, "resume_shown", lambda view, checkpoint, first, new_training: True)]
+
+
+@planted(15)
+def restarts_go_unnoticed() -> list[Patch]:
+    right = resume.resume_shown
+
+    def shown(*told: Any) -> bool | None:
+        return right(*told) or None
+
+    return [(resume, "resume_shown", shown)]
+
+
+@planted(15)
+def a_restart_loses_only_what_was_not_saved() -> list[Patch]:
+    return [(resume, "restart_loss", lambda view, number: resume.Work(seconds=0.0, microusd=0))]
+
+
+@planted(15)
+def checkpoint_files_are_a_way_to_resume() -> list[Patch]:
+    right = Candidates._resumable
+
+    async def resumable(self: Candidates, view: Any) -> bool | None:
+        return True if view.spec.checkpoint.paths else await right(self, view)
+
+    return [(Candidates, "_resumable", resumable)]
+
+
+@planted(15)
+def a_job_that_restarted_goes_to_spot_again() -> list[Patch]:
+    right = fit._interruption_reason
+
+    def reason(spec: Any, offer: Any, *, resumable: bool | None) -> str:
+        return right(spec, offer, resumable=resumable or None)
+
+    return [(fit, "_interruption_reason", reason)]
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------

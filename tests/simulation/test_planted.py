@@ -25,6 +25,11 @@ LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds a
     "the_newest_job_is_always_first": 89,
     "a_quota_is_only_a_wish": 49,
     "jobs_that_cannot_go_on_are_stopped_for_others": 89,
+    "a_restored_checkpoint_is_taken_for_a_resume": 54,
+    "restarts_go_unnoticed": 54,
+    "a_restart_loses_only_what_was_not_saved": 118,
+    "checkpoint_files_are_a_way_to_resume": 119,
+    "a_job_that_restarted_goes_to_spot_again": 118,
 }
 
 pytestmark = pytest.mark.slow

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from anygpu import bounds, job
+from anygpu.agent.checkpoints.steps import StepHistory
 from anygpu.agent.delivery import end_message
 from anygpu.agent.link.reporter import Reporter
 from anygpu.agent.link.spool import Spool
 from anygpu.agent.parsers.reader import OutputReader
-from anygpu.agent.run.metrics import ScriptReports, StepHistory
+from anygpu.agent.run.metrics import ScriptReports
 from anygpu.control.agents.service import parse_end
 from anygpu.store.blobs.manifest import MAX_NUMBER
 from anygpu.store.report_format import parse_report

@@ -9,6 +9,7 @@ import time
 
 from anygpu.agent import delivery, exit_codes
 from anygpu.agent.attempt_dir import process_identity
+from anygpu.agent.checkpoints.steps import StepHistory
 from anygpu.agent.host import processes
 from anygpu.agent.link.client import ServerClient
 from anygpu.agent.link.orders import AttemptLease, ServerOrders, start_polling
@@ -19,7 +20,6 @@ from anygpu.agent.prepare.download import InputDownloader
 from anygpu.agent.prepare.installers import installer_variables, url_credentials
 from anygpu.agent.prepare.steps import Preparation
 from anygpu.agent.run.loop import Interrupted, ProcessLoop, WakePipe
-from anygpu.agent.run.metrics import StepHistory
 from anygpu.agent.run.output import SecretMask
 from anygpu.agent.run.process import CannotStart, JobProcess
 from anygpu.agent.run.training import TrainingMonitor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.assignment import Assignment
-    from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
+    from anygpu.agent.attempt_dir import AttemptDir
     from anygpu.agent.link.client import ServerAddress
     from anygpu.agent.prepare.steps import LaunchPlan
     from anygpu.agent.run.loop import ProcessEnd
@@ -78,7 +78,7 @@ class AttemptRunner:
         self._start_threads()
         try:
             plan = self._prepare()
-            training = self._training_monitor(plan.directories)
+            training = self._training_monitor(plan)
             process = self._start_job(plan)
         except CannotStart as error:
             self._reporter.write_line(self._mask.mask_text(str(error)))
@@ -131,15 +131,18 @@ class AttemptRunner:
         )
         return preparation.run()
 
-    def _training_monitor(self, directories: JobDirectories) -> TrainingMonitor:
-        resume = self._assignment.job.resume or {}
+    def _training_monitor(self, plan: LaunchPlan) -> TrainingMonitor:
+        steps = StepHistory(plan.restored_step or 0, self._reporter.update_progress)
+        if self._assignment.job.resume and plan.restored_step is None:
+            steps.record(0)  # the checkpoint could not be restored, so training starts from the beginning
+            steps.record(0, unit="epoch")
         return TrainingMonitor(
             self._assignment,
             self._attempt_dir,
-            directories,
+            plan.directories,
             self._reporter,
             self._mask,
-            StepHistory(int(resume.get("step") or 0)),
+            steps,
             self._loop,
             self._orders,
             self._connect,

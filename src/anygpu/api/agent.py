@@ -79,6 +79,8 @@ class CheckpointUpload(ApiModel):
     step: int
     at: float
     world_size: int
+    unit: str | None = None
+    epoch: int | None = None
     files: list[UploadFile]
 
 

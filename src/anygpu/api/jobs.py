@@ -38,6 +38,21 @@ class LatestCheckpoint(ApiModel):
     saved_at: str = Field(examples=[TIME])
 
 
+class ResumeDetails(ApiModel):
+    """Whether the newest attempt continued from the checkpoint that it started with.
+
+    `state` is `restored` until a reported step shows whether the script resumed, then `verified` or `restarted`.
+    The work lost is the training that a restart from the beginning has to repeat.
+    """
+
+    state: str = Field(examples=["verified"])
+    checkpoint_step: int = Field(examples=[100])
+    first_step: int | None = Field(examples=[101])
+    work_lost_s: float = Field(examples=[0.0])
+    work_lost_microusd: int = Field(examples=[0])
+    message: str = Field(examples=["resumed from the checkpoint of step 100; the first reported step is 101"])
+
+
 class JobFailure(ApiModel):
     """Why a job failed. `blame` tells who can fix it."""
 
@@ -67,6 +82,7 @@ class JobSummary(ApiModel):
     artifacts: int = Field(examples=[0])
     work_lost_s: float = Field(examples=[0.0])
     work_lost_microusd: int = Field(examples=[0], description="What the lost work cost.")
+    resume: ResumeDetails | None = Field(examples=[None])
     cost_microusd: int = Field(examples=[0])
     retries_used: int = Field(examples=[0])
     resumed_from: str | None = Field(examples=[None])
@@ -111,6 +127,9 @@ class AttemptDetails(ApiModel):
     training_at: str | None = Field(examples=[TIME])
     ended_at: str | None = Field(examples=[None])
     resume_step: int | None = Field(examples=[None])
+    resume_state: str | None = Field(
+        examples=[None], description="restored, verified or restarted; null without a checkpoint."
+    )
 
 
 class JobPrediction(ApiModel):

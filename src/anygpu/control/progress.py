@@ -48,7 +48,7 @@ def trained_s(view: JobView, checkpoint: CheckpointRef | None) -> float:
         attempt, before = view.attempts[checkpoint.attempt - 1], checkpoint.attempt
         if attempt.training_at_ms is not None:
             held_ms += max(0, checkpoint.saved_at_ms - attempt.training_at_ms)
-        checkpoint = attempt.resume
+        checkpoint = None if attempt.resumed is False else attempt.resume
     return held_ms / 1000
 
 

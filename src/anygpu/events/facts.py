@@ -96,6 +96,8 @@ class CheckpointRef:
     manifest: str  # blob key
     size: int
     saved_at_ms: int
+    unit: str = ""  # what `step` counts: step | epoch | count (of a progress bar); empty if unknown
+    epoch: int | None = None  # completed epochs, if the script reports them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

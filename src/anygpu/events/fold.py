@@ -42,6 +42,8 @@ from anygpu.events.types import (
     RecoveryStarted,
     StartRequested,
     StopRequested,
+    TrainingRestarted,
+    TrainingResumed,
     TrainingStarted,
 )
 from anygpu.events.view import AttemptView, JobView
@@ -92,7 +94,7 @@ def step(view: JobView | None, recorded: Recorded) -> JobView:
 
 
 def _new_view(event: JobSubmitted, recorded: Recorded) -> JobView:
-    inherited = (event.resume_checkpoint,) if event.resume_checkpoint else ()
+    only = (event.resume_checkpoint,) if event.resume_checkpoint else ()
     return JobView(
         id=recorded.job_id,
         organisation=recorded.organisation,
@@ -103,7 +105,7 @@ def _new_view(event: JobSubmitted, recorded: Recorded) -> JobView:
         submitted_at_ms=recorded.at_ms,
         updated_at_ms=recorded.at_ms,
         position=recorded.position,
-        checkpoints=inherited,
+        checkpoints=event.resume_checkpoints or only,
         resumed_from=event.resumed_from,
     )
 
@@ -131,6 +133,7 @@ def _(event: JobPlanned, view: JobView, at_ms: int) -> JobView:
         predicted=view.predicted or beforehand,
         prediction=newest,
         calibrated=_calibrated_attempt(event, view),
+        code_resumes=view.code_resumes if event.code_resumes is None else event.code_resumes,
     )
 
 
@@ -219,6 +222,33 @@ def _(event: TrainingStarted, view: JobView, at_ms: int) -> JobView:
     _require(attempt.claimant is not None, event, "no agent has claimed the attempt")
     view = replace(view, phase=Phase.TRAINING)
     return _with_attempt(view, event.attempt, lambda a: replace(a, training_at_ms=at_ms))
+
+
+@_apply.register
+def _(event: TrainingResumed, view: JobView, at_ms: int) -> JobView:
+    _require_unknown_resume(event, event.attempt, view)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, resumed=True, first_step=event.first_step))
+
+
+@_apply.register
+def _(event: TrainingRestarted, view: JobView, at_ms: int) -> JobView:
+    _require_unknown_resume(event, event.attempt, view)
+    view = replace(
+        view,
+        work_lost_s=view.work_lost_s + event.work_lost_s,
+        work_lost_microusd=view.work_lost_microusd + event.work_lost_microusd,
+    )
+    return _with_attempt(
+        view,
+        event.attempt,
+        lambda a: replace(
+            a,
+            resumed=False,
+            first_step=event.first_step,
+            restart_lost_s=event.work_lost_s,
+            restart_lost_microusd=event.work_lost_microusd,
+        ),
+    )
 
 
 @_apply.register
@@ -435,6 +465,12 @@ def _require_live(event: Event, number: int, view: JobView) -> AttemptView:
     if live is None or live.number != number:
         raise InvalidEvent(f"{type(event).__name__} refused: attempt {number} is not the live attempt")
     return live
+
+
+def _require_unknown_resume(event: Event, number: int, view: JobView) -> None:
+    attempt = _require_live(event, number, view)
+    _require(attempt.resume is not None, event, "the attempt started without a checkpoint")
+    _require(attempt.resumed is None, event, "already known")
 
 
 def _require(holds: bool, event: Event, otherwise: str) -> None:

@@ -26,6 +26,7 @@ class JobSubmitted(Event):
     person: str = ""
     resumed_from: str | None = None
     resume_checkpoint: CheckpointRef | None = None
+    resume_checkpoints: tuple[CheckpointRef, ...] = ()  # oldest first; ends with `resume_checkpoint`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class JobPlanned(Event):
 
     plan: str = ""  # blob key of the comparison; empty when only the prediction is new
     prediction: Prediction | None = None  # for the chosen offer
+    code_resumes: bool | None = None  # whether the code resumes from checkpoints; None if not analysed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,29 @@ class TrainingStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingResumed(Event):
+    """The script continued from the restored checkpoint: its first reported step shows it."""
+
+    attempt: int
+    checkpoint_step: int
+    first_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRestarted(Event):
+    """The script started from the beginning although a checkpoint was restored.
+
+    The work lost is the training time that the checkpoint contained.
+    """
+
+    attempt: int
+    checkpoint_step: int
+    first_step: int
+    work_lost_s: float
+    work_lost_microusd: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Event):
     """A checkpoint was stored durably."""
 
@@ -113,11 +138,12 @@ class ArtifactSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRejected(Event):
-    """A stored checkpoint could not be read; the checkpoint before it is used."""
+    """A stored checkpoint is damaged. The attempt starts from the newest intact one, if there is one."""
 
     attempt: int
     checkpoint_id: str
     reason: str
+    step: int | None = None  # of the damaged checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +317,8 @@ EVENTS: tuple[type[Event], ...] = (
     MachineStarted,
     AttemptClaimed,
     TrainingStarted,
+    TrainingResumed,
+    TrainingRestarted,
     CheckpointSaved,
     ArtifactSaved,
     CheckpointRejected,

@@ -16,7 +16,7 @@ from anygpu.events.facts import (
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.jobspec import JobSpec
 
-FOLD_VERSION = 4
+FOLD_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,10 @@ class AttemptView:
     launched_at_ms: int | None = None
     claimed_at_ms: int | None = None
     training_at_ms: int | None = None
+    resumed: bool | None = None  # whether training continued from `resume`; None while nothing shows it
+    first_step: int | None = None  # the first reported step, which showed it
+    restart_lost_s: float = 0  # training that the checkpoint contained and a restart has lost
+    restart_lost_microusd: int = 0
     stop_reason: str | None = None
     stop_message: str = ""
     makes_room_for: str = ""  # the job that gets its slots
@@ -107,6 +111,7 @@ class JobView:
     recovering_since_ms: int | None = None
     work_lost_s: float = 0
     work_lost_microusd: int = 0
+    code_resumes: bool = False  # the analysed code resumes from checkpoints
     resumed_from: str | None = None
     failure: Failure | None = None
     ended_at_ms: int | None = None
@@ -136,6 +141,12 @@ class JobView:
         """The attempt that may still commit, or None."""
         newest = self.newest_attempt
         return newest if newest is not None and not newest.is_over and not self.is_terminal else None
+
+    @property
+    def resumed(self) -> bool | None:
+        """Whether training continued from its checkpoint, the last time that this was shown; None if never."""
+        shown = (a.resumed for a in reversed(self.attempts) if a.resumed is not None)
+        return next(shown, None)
 
     @property
     def newest_checkpoint(self) -> CheckpointRef | None:

@@ -10,7 +10,11 @@ MICROUSD = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The state of a job at one moment. `progress` is a percentage, `cost` is in dollars."""
+    """The state of a job at one moment.
+
+    `progress` is a percentage, `cost` is in dollars. `resume` says whether the newest
+    attempt continued from its checkpoint.
+    """
 
     job_id: str
     name: str = ""
@@ -32,6 +36,7 @@ class Status:
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     work_lost_s: float = 0.0
     work_lost: float = 0.0  # in dollars
+    resume: Mapping[str, Any] | None = None  # whether the newest attempt continued from its checkpoint
     estimated_remaining: float | None = None  # predicted cost of the rest in dollars
     estimated_remaining_s: float | None = None
     logs: tuple[str, ...] = ()  # last lines of the output
@@ -69,6 +74,7 @@ class Status:
             metrics={**self.metrics, **(job.get("metrics") or {})},
             work_lost_s=job.get("work_lost_s") or 0.0,
             work_lost=(job.get("work_lost_microusd") or 0) / MICROUSD,
+            resume=job.get("resume"),
             estimated_remaining=None if rest is None else rest["cost_microusd"] / MICROUSD,
             estimated_remaining_s=None if rest is None else rest["seconds"],
             logs=tuple(job.get("recent_logs") or ()),

@@ -131,7 +131,49 @@ def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu: Shell) -> None:
     done = anygpu("run", "t.py")
     printed = [line for line in done.stdout.splitlines() if not line.startswith(b"[anygpu]")]
     assert printed == [b"from 0", b"from 3", b"done"]
-    assert b"resuming from step 3" in done.stderr
+    assert b"the newest checkpoint is of step 3" in done.stderr
+    assert b"Resumed from the checkpoint of step 3; the first reported step is 4." in done.stderr
+
+
+RESTARTS = (
+    "import os, pathlib, signal, time",
+    "first = not pathlib.Path(os.environ['MARK']).exists()",
+    "pathlib.Path(os.environ['MARK']).touch()",
+    "pathlib.Path('ckpt').mkdir(exist_ok=True)",
+    "for epoch in range(1, 7):",
+    "    pathlib.Path(f'ckpt/{epoch}.pt').write_text(str(epoch))",
+    "    {line}",
+    "    time.sleep(0.5)",
+    "    if epoch == 5 and first:",
+    "        time.sleep(3)",
+    "        os.kill(os.getpid(), signal.SIGKILL)",
+)
+
+
+@pytest.mark.parametrize("reports", [True, False], ids=["reports its epochs", "reports nothing"])
+def test_a_script_that_does_not_resume_is_never_said_to_have_resumed(
+    anygpu: Shell, tmp_path: Path, reports: bool
+) -> None:
+    line = "print(f'epoch {epoch}/6 loss 0.5', flush=True)" if reports else "pass"
+    anygpu.write("t.py", *(each.replace("{line}", line) for each in RESTARTS))
+    mark = f"MARK={tmp_path / 'mark'}"
+    name = f"restarts-{reports}"
+    flags = ("--snapshot", "--checkpoint", "ckpt/*.pt", "--checkpoint-every", "1s", "--env", mark, "-n", name)
+    done = anygpu("run", *flags, "t.py")
+    assert b"resuming from" not in done.stdout + done.stderr
+    job = anygpu.json("show", name)
+    saved = job["attempts"][1]["resume_step"]
+    if reports:
+        assert b"Restarted from the beginning: " in done.stderr
+        assert job["resume"]["state"] == "restarted"
+        assert job["work_lost_s"] > 3
+        assert f"the checkpoint of step {saved} was restored, but" in job["resume"]["message"]
+        assert f"{saved} (restarted)".encode() in anygpu("show", name).stdout
+    else:
+        assert job["resume"]["state"] == "restored"
+        assert "the script reports no steps, so resuming cannot be verified" in job["resume"]["message"]
+    assert job["resume"]["message"].encode() in anygpu("show", name).stdout
+    assert job["resume"]["message"].encode() in anygpu("explain", name).stdout
 
 
 def test_a_closed_pipe_ends_the_run_quietly(anygpu: Shell) -> None:

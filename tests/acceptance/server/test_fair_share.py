@@ -49,7 +49,7 @@ def shared(new_server: Callable[..., Server]) -> Server:
 
 def test_a_long_job_is_preempted_for_another_project_and_resumes(shared: Server, tmp_path: Path) -> None:
     books = tmp_path / "books"
-    long = long_job(shared, books, 240, checkpoint={"paths": ["never/*"]})
+    long = long_job(shared, books, 240, checkpoint={"resume_args": ["{path}"]})
     speech = shared.new_token(role="member", name="speech", project="speech")
     asked = {"name": "short", "command": ["python", "-c", "print('hello')"]}
     answer = shared.ask("POST", "/api/v1/training", asked, token=speech)
@@ -69,7 +69,7 @@ def test_a_long_job_is_preempted_for_another_project_and_resumes(shared: Server,
 
 
 def test_jobs_of_one_project_run_in_order_of_submission(shared: Server, tmp_path: Path) -> None:
-    long = long_job(shared, tmp_path / "books", 60, checkpoint={"paths": ["never/*"]})
+    long = long_job(shared, tmp_path / "books", 60, checkpoint={"resume_args": ["{path}"]})
     names = ["second", "third"]
     others = [shared.submit(name=name, command=["python", "-c", "print('hello')"]) for name in names]
     waiting = shared.wait(long, lambda job: len(shared.ask("GET", "/api/v1/queue").json["jobs"]) == 2)

@@ -37,7 +37,7 @@ def test_a_killed_trainer_of_ones_own_resumes_to_the_weights_of_an_uninterrupted
     own = ["run", "--trainer", "./mortal_trainer.py:Mortal", *TABULAR[3:]]
     settings = ["--set", "epochs=4", "-c", "checkpoint_every_s=0", "-c", "export=[]"]
     done = anygpu(*own, *settings, "-n", "killed")
-    assert b"resuming from step" in done.stderr
+    assert b"Resumed from the checkpoint of step" in done.stderr
     assert len(anygpu.json("show", "killed")["attempts"]) == 2
     anygpu(*TABULAR, *settings, "-n", "whole")
     for name in ("killed", "whole"):

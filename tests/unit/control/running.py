@@ -36,7 +36,11 @@ Timed = tuple[float, Event]  # seconds after the job was submitted
 
 
 def asked(**spec: Any) -> JobSubmitted:
-    wanted = {"script": "train.py", "checkpoint": {"paths": ["ckpt/*"], "every": "10m"}, **spec}
+    wanted = {
+        "script": "train.py",
+        "checkpoint": {"paths": ["ckpt/*"], "resume_args": ["--resume"], "every": "10m"},
+        **spec,
+    }
     return JobSubmitted(spec=from_mapping(wanted))
 
 

@@ -51,6 +51,8 @@ from anygpu.events.types import (
     RecoveryStarted,
     StartRequested,
     StopRequested,
+    TrainingRestarted,
+    TrainingResumed,
     TrainingStarted,
 )
 from anygpu.events.view import JobView
@@ -189,6 +191,8 @@ EXAMPLES: tuple[Event, ...] = (
     BetterPlaceFound(attempt=1, better=BETTER),
     JobWaited(reason="full"),
     *started(1),
+    TrainingResumed(attempt=1, checkpoint_step=4, first_step=5),
+    TrainingRestarted(attempt=1, checkpoint_step=4, first_step=1, work_lost_s=3, work_lost_microusd=2),
     CheckpointSaved(attempt=1, checkpoint=SAVED),
     CheckpointRejected(attempt=1, checkpoint_id="c1", reason="torn"),
     ArtifactSaved(attempt=1, artifact=ArtifactRef(name="a", attempt=1, key="k", size=1, sha256="s")),

@@ -9,6 +9,7 @@ from functools import partial
 
 from anygpu.agent.checkpoints import snapshot
 from anygpu.agent.checkpoints.snapshot import discard_snapshot, find_files, snapshot_files
+from anygpu.agent.checkpoints.steps import StepLabel
 from anygpu.agent.files import BLOCK_BYTES, new_sha256
 from anygpu.agent.link.client import RequestRefused, parse_body, retry_until
 from anygpu.agent.link.http11 import StreamBody, Unreachable
@@ -151,14 +152,14 @@ class PendingUpload:
     `make_snapshot` is called in the uploader's thread if there is no `snapshot` yet.
     """
 
-    __slots__ = ("after_seq", "at", "failed", "key", "make_snapshot", "name", "prefix", "snapshot", "step")
+    __slots__ = ("after_seq", "at", "failed", "key", "label", "make_snapshot", "name", "prefix", "snapshot")
 
     def __init__(
         self,
         key: str,
         snapshot: str | None = None,
         make_snapshot: MakeSnapshot | None = None,
-        step: int = 0,
+        label: StepLabel | None = None,
         prefix: str = "",
         name: str | None = None,
         after_seq: int = 0,
@@ -173,7 +174,7 @@ class PendingUpload:
         self.snapshot = snapshot
         self.make_snapshot = make_snapshot
         self.failed = False
-        self.step = step
+        self.label = label or StepLabel(0)
         self.prefix = prefix
         self.name = name
         self.at = time.time()
@@ -257,7 +258,7 @@ class BackgroundUploader:
     def _record_failure(self, upload: PendingUpload, problem: str) -> None:
         upload.failed = True
         self.gave_up = self.gave_up or self._has_deadline
-        what = f"the checkpoint of step {upload.step}" if upload.name is None else upload.name
+        what = f"the checkpoint of step {upload.label.step}" if upload.name is None else upload.name
         self.problems.append(f"{what} {problem}")
 
     def _take_next(self) -> PendingUpload:
@@ -301,8 +302,11 @@ class BackgroundUploader:
         described = [FileDescription(path, upload.prefix + name) for name, path in snapshot_files(snapshot)]
         if not described:
             return
+        label = upload.label
         offer = {
-            "step": upload.step,
+            "step": max(0, label.step),
+            **({"unit": label.unit} if label.unit else {}),
+            **({"epoch": max(0, label.epoch)} if label.epoch is not None else {}),
             "at": upload.at,
             "world_size": self._world_size,
             "files": [file.file for file in described],

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from anygpu.agent.assignment import CheckpointRule
     from anygpu.agent.attempt_dir import JobDirectories
+    from anygpu.agent.checkpoints.steps import StepLabel
     from anygpu.agent.checkpoints.upload import BackgroundUploader
 
     Signatures = dict[str, tuple[int, int, int]]
@@ -41,21 +42,22 @@ class CheckpointWatcher:
         rule: CheckpointRule,
         restored: Collection[str],
         snapshots: str,
-        step_at: Callable[[float], int],
+        label_at: Callable[[float, str], StepLabel],
         uploader: BackgroundUploader,
         started_s: float,
     ) -> None:
         """Create the watcher.
 
-        `restored` has the names of the files of the checkpoint that the job resumes from. `step_at` returns
-        the step that training had reached at a Unix time. `started_s` is when the job started (Unix time).
+        `restored` has the names of the files of the checkpoint that the job resumes from. `label_at` returns
+        the label of a file, given the Unix time at which it was written and its name. `started_s` is when the
+        job started (Unix time).
         """
         self._directories = directories
         self._paths = rule.paths
         self._every_s = rule.every_s
         self._poll_s = min(POLL_S, max(rule.every_s / 2, 0.2))
         self._snapshots = snapshots
-        self._step_at = step_at
+        self._label_at = label_at
         self._uploader = uploader
         self._seen: Signatures = {}
         self._foreign: Signatures = {}
@@ -124,11 +126,11 @@ class CheckpointWatcher:
         self._count += 1
         target = os.path.join(self._snapshots, str(self._count))
         linkable = set(self._linkable)
-        newest_s = max(mtime_ns for _, mtime_ns, _ in files.values()) / 1e9
+        newest = max(files, key=lambda name: files[name][1])
         self._last = PendingUpload(
             UPLOAD_KEY,
             make_snapshot=lambda: self._take_snapshot(list(files), target, linkable),
-            step=self._step_at(newest_s),
+            label=self._label_at(files[newest][1] / 1e9, newest),
         )
         self._uploader.add(self._last)
         self._published, self._published_at = files, now

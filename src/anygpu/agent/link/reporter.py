@@ -42,7 +42,8 @@ class Reporter:
         self._clock = clock
         self._output = bytearray()
         self._points: list[Point] = []
-        self._progress: dict[str, Any] = {}
+        self._progress: dict[str, Any] = {}  # every value reported so far
+        self._progress_changed = False
         self._due_at: float | None = None
         self._started_at = clock()
         self._flushed_at = self._started_at - every_s * METRICS_DELAY_FACTOR
@@ -66,6 +67,7 @@ class Reporter:
 
     def update_progress(self, progress: dict[str, Any]) -> None:
         self._progress.update(progress)
+        self._progress_changed = True
         self._schedule_flush(METRICS_DELAY_FACTOR)
 
     def add_telemetry(self, sample: dict[str, Any]) -> None:
@@ -104,9 +106,9 @@ class Reporter:
             self._spool.append_log(bytes(self._output))
             self._output.clear()
         self._flush_points()
-        if self._progress:
+        if self._progress_changed:
             self._spool.append("progress", self._progress)
-            self._progress = {}
+            self._progress_changed = False
         self._report_disk_recovery()
         if wake:
             self._wake_sender()

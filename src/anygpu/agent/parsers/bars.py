@@ -73,6 +73,7 @@ class ProgressBars:
 
     def draw_epochs(self, count: int, total: int) -> None:
         self.epochs_are_a_bar = True
+        self._position.epoch_unit = "count"
         self._position.start_epoch(count + 1, total)
         self._position.set_epoch_count(total)
 
@@ -92,7 +93,9 @@ class ProgressBars:
             ):
                 position.running_epoch += 1  # the outer bar is updated late
             position.advance_in_epoch(position.running_epoch, bar.count, bar.total)
-        elif bar.passes or self._outer_bar(bar):
+            return
+        position.step_unit = "count"
+        if bar.passes or self._outer_bar(bar):
             position.set_step(bar.passes_count + bar.count, None, self._run_fraction(bar))
             if position.run_fraction is None and position.epoch_count:
                 position.set_epoch_fraction(bar.fraction)

@@ -116,7 +116,7 @@ def _epoch_and_step(epoch: re.Match[str], step: re.Match[str] | None, state: Run
     if batch["of"]:
         return position.advance_in_epoch(ordinal, int(batch["done"]), int(batch["of"]))
     position.start_epoch(ordinal, total)
-    return position.set_step(position.unroll_step(int(batch["done"])))
+    return position.set_step(position.unroll_step(int(batch["done"]), in_epoch=True))
 
 
 def _step_alone(step: re.Match[str] | None, state: RunState) -> int | None:

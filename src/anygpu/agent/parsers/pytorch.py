@@ -76,6 +76,6 @@ def _parse_classifier(text: str, state: RunState) -> bool:
     line = _CLASSIFIER.match(text)
     if line:
         state.position.start_epoch(state.position.epoch_number(int(line[1])))
-        step = state.position.set_step(state.position.unroll_step(int(line[2])))
+        step = state.position.set_step(state.position.unroll_step(int(line[2]), in_epoch=True))
         state.add_points(step, [("loss", float(line[3]))])
     return bool(line)

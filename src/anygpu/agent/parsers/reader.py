@@ -73,6 +73,16 @@ class OutputReader:
         self._state = RunState()
         self._moved_at: float | None = None
 
+    @property
+    def first_steps(self) -> dict[str, int]:
+        """The first step that the output showed, by unit: `step`, `epoch` or `count`."""
+        return self._state.first_steps
+
+    @property
+    def last_steps(self) -> dict[str, int]:
+        """The last step that the output showed, by unit."""
+        return self._state.position.steps_by_unit()
+
     def feed(self, data: bytes, now: float) -> list[Reading]:
         if data:
             self._moved_at = now
@@ -118,6 +128,7 @@ class OutputReader:
                 # An unexpected line must not stop the reading of the output.
                 continue
             if result:
+                self._state.record_first_steps()
                 self._state.emit_progress()
                 return result
         return False

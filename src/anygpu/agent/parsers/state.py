@@ -24,6 +24,8 @@ class RunPosition:
         self.step_count: int | None = None
         self.message: str | None = None
         self.run_fraction: float | None = None  # the fraction of the whole run, if the output contains it
+        self.step_unit = "step"  # `count` if a progress bar counts; empty if the count restarts in each epoch
+        self.epoch_unit = "epoch"  # `count` if a progress bar counts
         self._unrolled = (0, 0)
         self._epoch_fraction = 0.0  # of the running epoch
 
@@ -74,6 +76,8 @@ class RunPosition:
             self.completed_epochs = ordinal
         elif of:
             self._epoch_fraction = done / of
+        if self.epoch_unit != "epoch":
+            self.step_unit = self.epoch_unit
         return self._batch_step(ordinal, done, of)
 
     def set_epoch_fraction(self, part: float) -> None:
@@ -87,14 +91,17 @@ class RunPosition:
         self.step, self.step_count, self.run_fraction = min(step, MAX_COUNT), steps, whole
         return self.step
 
-    def unroll_step(self, printed: int) -> int:
+    def unroll_step(self, printed: int, in_epoch: bool = False) -> int:
         """Return the step counted from the start of the run.
 
-        `printed` is the count in the output, which may restart from 0 in each epoch.
+        `printed` is the count in the output, which may restart from 0 in each epoch. With `in_epoch`, the
+        number of the epoch was printed too.
         """
         last, passed = self._unrolled
         passed += last if printed < last else 0
         self._unrolled = (printed, passed)
+        if passed or in_epoch:
+            self.step_unit = ""
         return passed + printed
 
     def current_step(self) -> int | None:
@@ -110,6 +117,13 @@ class RunPosition:
         This is the current step; if no step is known, it is the number of the epoch.
         """
         return self.step if self.step is not None else ordinal
+
+    def steps_by_unit(self) -> dict[str, int]:
+        """Return the step and the completed epochs by their units. Those that are unknown have no key."""
+        found = {self.epoch_unit: self.completed_epochs}
+        if self.step is not None and self.step_unit:
+            found[self.step_unit] = self.step
+        return {unit: step for unit, step in found.items() if step is not None}
 
     def as_progress(self) -> dict[str, object]:
         found = {
@@ -183,6 +197,7 @@ class RunState:
         self.now = 0.0
         self.position = RunPosition()
         self.memory: dict[str, Any] = {}  # values that a parser keeps between lines
+        self.first_steps: dict[str, int] = {}  # by unit
         self._progress = ProgressThrottle()
         self._last_points: dict[str, tuple[int, float]] = {}
         self._counts: dict[str, int] = {}
@@ -227,6 +242,10 @@ class RunState:
         if held:
             held(step)
         return held is not None
+
+    def record_first_steps(self) -> None:
+        for unit, step in self.position.steps_by_unit().items():
+            self.first_steps.setdefault(unit, step)
 
     def emit_progress(self) -> None:
         self._append(self._progress.due(self.position.as_progress(), self.now))

@@ -23,6 +23,7 @@ def parse_boosting(text: str, state: RunState) -> bool:
     found = [(_metric_name(score[1]), float(score[2])) for score in scores if score]
     if not found or len(found) < len(scores):
         return False
+    state.position.step_unit = "count"  # boosting that continues a model counts from 0 again
     state.add_points(state.position.set_step(int(line[1])), found)
     return True
 
@@ -46,6 +47,7 @@ def parse_sklearn(text: str, state: RunState) -> bool:
 def _parse_kmeans(text: str, state: RunState) -> bool:
     line = _INERTIA.match(text)
     if line:
+        state.position.step_unit = "count"
         state.add_points(state.position.set_step(int(line[1])), [("inertia", float(line[2]))])
     return bool(line)
 

@@ -100,7 +100,7 @@ def restore_checkpoint(
             f"the checkpoint of step {step} cannot be used: {error}; starting from the beginning"
         )
         return None
-    reporter.write_line(f"resuming from the checkpoint of step {step}")
+    reporter.write_line(f"the checkpoint of step {step} is restored")
     return RestoredCheckpoint(path, step)
 
 

@@ -33,7 +33,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class LaunchPlan:
     """The command that starts the job, with its directories and environment."""
 
-    __slots__ = ("argv", "directories", "env", "kill_command")
+    __slots__ = ("argv", "directories", "env", "kill_command", "restored_step")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class LaunchPlan:
         self.directories = directories
         self.env = env
         self.kill_command = list(kill_command)
+        self.restored_step: int | None = None  # of the restored checkpoint; None for a fresh start
 
 
 class Preparation:
@@ -79,10 +80,13 @@ class Preparation:
         self._downloader = downloader
         self._is_remote = is_remote
         self._step = "preparing"
+        self._restored_step: int | None = None
 
     def run(self) -> LaunchPlan:
         try:
-            return self._run_steps()
+            plan = self._run_steps()
+            plan.restored_step = self._restored_step
+            return plan
         except OSError as error:
             raise CannotStart(f"{self._step}: {describe_error(error, self._attempt_dir.path)}") from error
 
@@ -185,6 +189,7 @@ class Preparation:
         )
         if restored is None:
             return []
+        self._restored_step = restored.step
         env["ANYGPU_RESUME_PATH"] = restored.path
         return restored.arguments(self._job.checkpoint.resume_args)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
-from collections import deque
 
 from anygpu import bounds
 from anygpu.job import open_regular
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from anygpu.agent.checkpoints.steps import StepHistory
     from anygpu.agent.link.spool import Point
 
 POLL_S = 0.1  # at the start; grows to SLOWEST_POLL_S within a minute
@@ -128,6 +127,7 @@ class ScriptReports:
                 f"progress {name}", f"the value {_shorten(given[name])} of anygpu.progress({name}=...)"
             )
         self._steps.record(progress.get("step"))
+        self._steps.record(progress.get("epoch"), unit="epoch")
         self._last_progress.update(progress)
         self.on_progress(dict(self._last_progress))
 
@@ -144,7 +144,7 @@ class ScriptReports:
             elif self._is_valid_name(name):
                 step = self._step_for(name, given_step)
                 points.append((name, step, at, number))
-                self._steps.record(step, at)
+                self._steps.record(step, at, "" if given_step is None else "step")
         return points
 
     def _parse_step(self, given: Any) -> int | None:
@@ -174,7 +174,7 @@ class ScriptReports:
 
         Without any earlier point, the count starts at the step that the job resumed from.
         """
-        step = self._last_steps.get(name, self._steps.first) + 1 if given is None else given
+        step = self._last_steps.get(name, self._steps.restored) + 1 if given is None else given
         self._last_steps[name] = step = min(step, bounds.MAX_INTEGER)
         return step
 
@@ -186,32 +186,3 @@ class ScriptReports:
 
 def _shorten(value: object) -> str:
     return ascii(value)[:60]
-
-
-HISTORY_LIMIT = 4096
-RESOLUTION_S = 0.2
-
-
-class StepHistory:
-    """The steps that training reached and when. Used to tell at which step a checkpoint file was written."""
-
-    def __init__(self, first: int = 0) -> None:
-        self.first = self.latest = first
-        self._history: deque[tuple[float, int]] = deque([(0.0, first)], maxlen=HISTORY_LIMIT)
-
-    def record(self, step: int | None, at: float | None = None) -> None:
-        if step is None or step <= self.latest:
-            return
-        at = time.time() if at is None else at
-        self.latest = step
-        if at - self._history[-1][0] < RESOLUTION_S and len(self._history) > 1:
-            self._history[-1] = (self._history[-1][0], step)
-        else:
-            self._history.append((at, step))
-
-    def step_at(self, moment: float) -> int:
-        """Return the step that training had reached at `moment` (Unix time), or the oldest known step."""
-        for at, step in reversed(self._history):
-            if at <= moment:
-                return step
-        return self._history[0][1]

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from anygpu.agent.checkpoints.steps import StepHistory
     from anygpu.agent.link.reporter import Reporter
-    from anygpu.agent.run.metrics import StepHistory
     from anygpu.agent.run.parsing import OutputParser
 
 MASK = b"***"
@@ -175,11 +175,21 @@ class OutputStream:
             )
 
     def _report_readings(self, readings: list[Any], at: float) -> None:
+        if not self.script_reports_progress and not self.script_logs_metrics:
+            self._record_steps(at)
         for kind, reading in readings:
             if kind == "progress" and not self.script_reports_progress:
-                self._steps.record(reading.get("step"), at)
                 self._reporter.update_progress(reading)
             elif kind == "points" and not self.script_logs_metrics:
                 for point in reading:
-                    self._steps.record(point[1], point[2])
+                    self._steps.record(point[1], point[2], "")
                 self._reporter.add_points(reading)
+
+    def _record_steps(self, at: float) -> None:
+        """Record the steps that the output has shown. `at` is when it was printed (Unix time)."""
+        assert self._parser is not None
+        first, last = self._parser.first_steps, self._parser.last_steps
+        for unit, step in [*first.items(), *last.items()]:
+            self._steps.record(step, at, unit)
+        for unit in first.keys() - last.keys():
+            self._steps.forget(unit)

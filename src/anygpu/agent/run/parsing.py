@@ -62,6 +62,16 @@ class OutputParser:
     def skipped_lines(self) -> int:
         return self._backlog.dropped_lines
 
+    @property
+    def first_steps(self) -> dict[str, int]:
+        """The first step that the output showed, by unit."""
+        return self._reader.first_steps
+
+    @property
+    def last_steps(self) -> dict[str, int]:
+        """The last step that the output showed, by unit."""
+        return self._reader.last_steps
+
     def feed(self, data: bytes) -> None:
         self.line_count += count_lines(data)
         now = time.time()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anygpu.agent.assignment import Assignment
     from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
     from anygpu.agent.checkpoints.results import ResultFinder
+    from anygpu.agent.checkpoints.steps import StepHistory
     from anygpu.agent.checkpoints.upload import BackgroundUploader
     from anygpu.agent.checkpoints.watch import CheckpointWatcher
     from anygpu.agent.host.telemetry import TelemetrySampler
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from anygpu.agent.link.reporter import Reporter
     from anygpu.agent.link.spool import Point
     from anygpu.agent.run.loop import ProcessEnd, ProcessLoop
-    from anygpu.agent.run.metrics import StepHistory
     from anygpu.agent.run.output import SecretMask
     from anygpu.agent.run.preemption import PreemptionNotice
     from anygpu.agent.run.process import JobProcess
@@ -212,7 +212,7 @@ class TrainingMonitor:
                 self._assignment.job.checkpoint,
                 {file["path"] for file in resume.get("files") or ()},
                 self._snapshots,
-                self._steps.step_at,
+                self._steps.label_at,
                 self._uploader(),
                 self._started_s,
             )
@@ -260,15 +260,19 @@ class TrainingMonitor:
 
         self._watcher().disabled = True
         step: Any = announced.get("step")
-        if not bounds.is_count(step):
-            step = self._steps.step_at(float(announced.get("t") or 0))
+        moment = float(announced.get("t") or 0)
+        if bounds.is_count(step):
+            label = self._steps.label_for(step)
+            self._steps.record(step, moment)
+        else:
+            label = self._steps.label_at(moment)
         folder = os.path.dirname(self._directories.name_of(announced["path"]))
         self._reporter.flush()
         self._uploader().add(
             PendingUpload(
                 "announced checkpoint",
                 self._snapshot_path(announced, "checkpoints"),
-                step=step,
+                label=label,
                 prefix=f"{folder}/" if folder else "",
                 after_seq=self._reporter.last_seq,
             )

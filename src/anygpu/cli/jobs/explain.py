@@ -41,6 +41,7 @@ def explain_command(job: str, rejected: bool, as_json: bool, context_name: str) 
     emit([_placement_text(details, kept["plan"]), ""])
     emit(_prediction_lines(kept))
     emit([job_lines.better_offer_text(details), ""] if details.get("better") else [])
+    emit([f"Resume: {details['resume']['message']}", ""] if details.get("resume") else [])
     emit(_other_offers(kept["plan"]))
     emit(plan_lines.rejected_lines(kept["plan"]) if rejected and kept["plan"] else [])
 

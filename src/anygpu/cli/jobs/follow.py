@@ -102,7 +102,13 @@ def describe_event(event: Event) -> str:
     if kind == "RecoveryStarted":
         return _describe_recovery(data)
     if kind == "CheckpointRejected":
-        return f"A checkpoint is damaged ({data['reason']}). The one before it is used."
+        step = data.get("step")
+        which = "A checkpoint" if step is None else f"The checkpoint of step {step}"
+        return f"{which} is damaged and not used: {data['reason']}"
+    if kind == "AttemptLaunching" and data.get("resume"):
+        return f"Attempt {data['attempt']}: the checkpoint of step {data['resume']['step']} is restored."
+    if kind in ("TrainingResumed", "TrainingRestarted"):
+        return _describe_resume(kind == "TrainingResumed", data)
     if kind == "StopRequested":
         return f"Stopping at a checkpoint: {data.get('message') or data['reason']}"
     return ""
@@ -110,10 +116,21 @@ def describe_event(event: Event) -> str:
 
 def _describe_recovery(data: Mapping[str, Any]) -> str:
     resume = data.get("resume")
-    point = f"resuming from step {resume['step']}" if resume else "starting again from step 0"
-    lost = formatting.duration(data.get("work_lost_s") or 0)
+    point = f"the newest checkpoint is of step {resume['step']}" if resume else "starting again from step 0"
+    lost = formatting.work_lost(data.get("work_lost_s") or 0, data.get("work_lost_microusd") or 0)
     why = data["failure"]["message"].rstrip(".")
     return f"Attempt {data['attempt']}: {why}; {point}, {lost} of work lost."
+
+
+def _describe_resume(resumed: bool, data: Mapping[str, Any]) -> str:
+    saved, first = data["checkpoint_step"], data["first_step"]
+    if resumed:
+        return f"Resumed from the checkpoint of step {saved}; the first reported step is {first}."
+    lost = formatting.work_lost(data.get("work_lost_s") or 0, data.get("work_lost_microusd") or 0)
+    return (
+        f"Restarted from the beginning: {lost} of work lost. The checkpoint of step {saved} was restored, but the"
+        f" first reported step is {first}."
+    )
 
 
 class JobFollower:

@@ -48,7 +48,7 @@ class Dashboard:
         return [
             self._title_line(width, painted=output.use_colour() if colour is None else colour),
             self._progress_line(width),
-            *self._prediction_lines(width),
+            *self._notes(width),
             "",
             *self.curves.lines(width, self.height),
             "",
@@ -88,8 +88,9 @@ class Dashboard:
         bar_width = max(10, min(60, width - len(text) - 4))
         return formatting.truncate(f"▕{bar(fraction_of(now) or 0, bar_width)}▏ {text}", width)
 
-    def _prediction_lines(self, width: int) -> list[str]:
+    def _notes(self, width: int) -> list[str]:
         texts = {
+            "resume": (self.job.get("resume") or {}).get("message") or "",
             "expected": job_lines.prediction_text(self.job),
             "better": job_lines.better_offer_text(self.job),
         }

@@ -89,3 +89,7 @@ def truncate(text: str, width: int) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def work_lost(seconds: float, microusd: int) -> str:
+    return f"{duration(seconds)} and {money(microusd)}"

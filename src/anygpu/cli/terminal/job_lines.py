@@ -97,6 +97,7 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
         ("better", better_offer_text(job)),
         ("metrics", formatting.metrics(job.get("metrics") or {}, 20)),
         ("checkpoint", f"step {saved['step']}, {formatting.age(saved['saved_at'])}" if saved else ""),
+        ("resume", (job.get("resume") or {}).get("message") or ""),
         ("work lost", _lost_work_text(job)),
         ("files", f"{job['artifacts']} to fetch" if job.get("artifacts") else ""),
         ("resumed from", job.get("resumed_from") or ""),
@@ -107,11 +108,8 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
 
 def _lost_work_text(job: Job) -> str:
     """Return the training time that interruptions lost and its cost; an empty string if none was lost."""
-    if not job.get("work_lost_s"):
-        return ""
-    return (
-        f"{formatting.duration(job['work_lost_s'])}, {formatting.money(job.get('work_lost_microusd') or 0)}"
-    )
+    lost_s = job.get("work_lost_s")
+    return formatting.work_lost(lost_s, job.get("work_lost_microusd") or 0) if lost_s else ""
 
 
 def _last_message(job: Job, failure: str) -> str:
@@ -176,10 +174,17 @@ def _attempt_row(each: Mapping[str, Any]) -> tuple[str, ...]:
         _outcome_text(each),
         formatting.age(start),
         formatting.duration(formatting.seconds_since(start, each.get("ended_at"))),
-        "-" if each.get("resume_step") is None else str(each["resume_step"]),
+        _from_step_text(each),
         formatting.money(each.get("cost_microusd")),
         " ".join((each.get("message") or "").split()),
     )
+
+
+def _from_step_text(each: Mapping[str, Any]) -> str:
+    if each.get("resume_step") is None:
+        return "-"
+    state = {"restored": " (unverified)", "restarted": " (restarted)"}.get(each.get("resume_state") or "", "")
+    return f"{each['resume_step']}{state}"
 
 
 def _outcome_text(each: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from anygpu.control.agents.assignment import build_assignment
 from anygpu.control.agents.tickets import AttemptKey, Tickets
 from anygpu.control.clock import Clock, WakeSignal
 from anygpu.control.policy import ControlPolicy
+from anygpu.control.resume import FirstSteps, attempts_without_checkpoint, resume_events
 from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
 from anygpu.events.types import (
     ArtifactSaved,
@@ -227,6 +228,7 @@ class AgentService:
         row = await self._reports.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
         if any(phase == "training" for _, phase in batch.phases):
             await self._record_training(key)
+        await self._record_resume(key, row)
         return await self._report_answer(key, row)
 
     async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
@@ -251,6 +253,30 @@ class AgentService:
             return [TrainingStarted(attempt=key.attempt)] if fresh else []
 
         await self._commit(key.job_id, decide)
+
+    async def _record_resume(self, key: AttemptKey, row: ReportState) -> None:
+        """Record whether the attempt resumed from its checkpoint, once its reports show it.
+
+        The reports are stored first: if the server ends in between, the next report repeats this.
+        """
+        view = await self._recent_view(key)
+        attempt = view.attempts[key.attempt - 1] if key.attempt <= len(view.attempts) else None
+        first = FirstSteps.read(row.progress)
+        if attempt is None or attempt.resume is None or attempt.resumed is not None or first.shown is None:
+            return
+        new_training = await self._first_steps_of_new_training(view)
+        if resume_events(view, key.attempt, first, new_training):
+            await self._commit(
+                key.job_id, lambda fresh: [*resume_events(fresh, key.attempt, first, new_training)]
+            )
+
+    async def _first_steps_of_new_training(self, view: JobView) -> FirstSteps:
+        """Return the first steps that this job reported in an attempt without a checkpoint."""
+        for number in attempts_without_checkpoint(view):
+            first = FirstSteps.read((await self._reports.state(view.id, number)).progress)
+            if first.shown is not None:
+                return first
+        return FirstSteps()
 
     async def _report_answer(self, key: AttemptKey, row: ReportState) -> dict[str, Any]:
         view = await self._recent_view(key)
@@ -334,6 +360,7 @@ class AgentService:
             _require_owner(view, key)
             return [ending.to_event(key.attempt, row)]
 
+        await self._record_resume(key, row)
         await self._commit(key.job_id, decide)
         return {"ok": True}
 

@@ -107,8 +107,13 @@ def blame_for_stop(reason: str) -> Blame:
 
 
 def made_progress(view: JobView, attempt: AttemptView) -> bool:
-    """Return whether the attempt published a checkpoint later than the one it started from."""
+    """Return whether the attempt published a checkpoint later than the one it started from.
+
+    Checkpoints of a job that starts from the beginning after each interruption are no progress.
+    """
     newest = view.newest_checkpoint
+    if view.resumed is False:
+        return False
     if newest is None or newest.attempt != attempt.number:
         return False
     return attempt.resume is None or newest.step > attempt.resume.step

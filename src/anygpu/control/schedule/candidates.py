@@ -12,6 +12,7 @@ from anygpu.control.clock import Clock
 from anygpu.control.money import remaining_budget
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
+from anygpu.control.resume import can_resume
 from anygpu.control.schedule.compare import (
     JobComparison,
     OfferComparer,
@@ -24,7 +25,6 @@ from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer, OfferKey
 from anygpu.events.view import JobView
 from anygpu.plan.offers.candidates import Candidate
-from anygpu.plan.offers.fit import has_resume_path
 from anygpu.plan.offers.selection import JobConstraints, Plan, make_plan
 from anygpu.spec.sections import Resources
 
@@ -101,7 +101,7 @@ class Candidates:
         self._offers: dict[Resources, list[Offer]] = {}
         self._plans: dict[object, Plan] = {}
 
-    def constraints(self, view: JobView, now_ms: int, own_wait_reason: str = "") -> JobConstraints:
+    async def constraints(self, view: JobView, now_ms: int, own_wait_reason: str = "") -> JobConstraints:
         """Collect the constraints on the choice of an offer for a job.
 
         `own_wait_reason` says why the job may not use the organisation's own machines; empty if it may.
@@ -109,7 +109,7 @@ class Candidates:
         target = target_offer(view)
         return replace(
             self._common,
-            resumable=has_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
+            resumable=await self._resumable(view),
             budget_left_microusd=remaining_budget(view, now_ms),
             allow_paid=self._common.allow_paid or has_paid_before(view),
             preferred_backend=view.migrate_to,
@@ -117,6 +117,20 @@ class Candidates:
             paid_wait_reason=self.paid_limit_reason(view.organisation),
             own_wait_reason=own_wait_reason,
         )
+
+    async def _resumable(self, view: JobView) -> bool | None:
+        """Return whether the job can resume; None if nothing shows it.
+
+        The code is analysed only if the answer can change the choice of an offer.
+        """
+        if view.resumed is not None:
+            return view.resumed
+        if can_resume(view):
+            return True
+        automatic = view.spec.placement.interruptible == "auto"
+        if not automatic or not any(offer.interruptible for offer in await self._visible_offers(view)):
+            return None
+        return can_resume(view, await self._comparer.analysis(view)) or None
 
     async def plan(self, view: JobView, now: JobConstraints) -> Plan:
         plan = await self.fit(view, now)
@@ -132,12 +146,15 @@ class Candidates:
         return self._plans[key]
 
     async def _remaining(self, view: JobView) -> list[Candidate]:
+        observed = await self._visible_offers(view)
+        remaining = [_with_free_slots(offer, self._taken, self._excluded) for offer in observed]
+        return [self._comparer.candidate(offer) for offer in remaining]
+
+    async def _visible_offers(self, view: JobView) -> list[Offer]:
         need = view.spec.resources
         if need not in self._offers:
             self._offers[need] = await self._fetch_offers(need)
-        observed = [offer for offer in self._offers[need] if self._visible(offer.backend, view.organisation)]
-        remaining = [_with_free_slots(offer, self._taken, self._excluded) for offer in observed]
-        return [self._comparer.candidate(offer) for offer in remaining]
+        return [offer for offer in self._offers[need] if self._visible(offer.backend, view.organisation)]
 
     async def _plan_by_cost(self, view: JobView, now: JobConstraints, key: object) -> Plan:
         """Return a plan ordered by total cost and time. Jobs with the same work share a comparison."""

@@ -14,7 +14,7 @@ from anygpu.events.view import JobView
 from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.offers.candidates import NO_TERMS, BackendTerms, Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict, rank
-from anygpu.plan.offers.fit import has_resume_path
+from anygpu.plan.offers.fit import code_resumes
 from anygpu.plan.offers.selection import Plan
 from anygpu.plan.predict.history import PastRun, past_durations
 from anygpu.spec.jobspec import JobSpec
@@ -94,6 +94,7 @@ class OfferComparer:
             read,
             duration=duration,
             allow_paid=self._allow_paid or has_paid_before(view),
+            resumable=view.resumed,
         )
         comparison = rank_all(deadline_s=left_s)
         if left_s is not None and not comparison.ranked:  # no offer meets the deadline: ignore it
@@ -115,7 +116,9 @@ class OfferComparer:
             compared.plan_keys[chosen.key] = await self._store(view.organisation, told)
         known = line is not None and line.basis != "nothing"
         return JobPlanned(
-            plan=compared.plan_keys[chosen.key], prediction=prediction_of(line) if line and known else None
+            plan=compared.plan_keys[chosen.key],
+            prediction=prediction_of(line) if line and known else None,
+            code_resumes=_code_resumes(view, compared.analysis),
         )
 
     async def _store(self, organisation: str, told: dict[str, Any]) -> str:
@@ -123,6 +126,10 @@ class OfferComparer:
             return await self._plans.put(organisation, told)
         except Exception:  # noqa: BLE001
             return ""
+
+
+def _code_resumes(view: JobView, analysis: Analysis | None) -> bool | None:
+    return None if analysis is None else code_resumes(view.spec, analysis)
 
 
 async def _none_on_error(asked: Awaitable[T]) -> T | None:
@@ -155,7 +162,7 @@ def work_key(view: JobView) -> object:
     spec = view.spec
     what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
     needs = spec.workdir, spec.requirements, spec.setup, spec.image, spec.python
-    where = spec.resources, spec.placement, has_resume_path(spec)
+    where = spec.resources, spec.placement, spec.checkpoint, view.resumed
     return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
 
 
@@ -169,10 +176,12 @@ def deadline_left_s(view: JobView, now_ms: int) -> float | None:
 
 
 def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
-    """Return the view with the prediction for the first on-demand offer of `plan`.
+    """Return the view with the result of the analysis and the prediction for the first on-demand offer of `plan`.
 
-    The view is returned unchanged if it already has a prediction or if `plan` has no such offer.
+    The prediction is left as it is if the view already has one or if `plan` has no such offer.
     """
+    if compared is not None and _code_resumes(view, compared.analysis):
+        view = replace(view, code_resumes=True)
     firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
     line = compared.ranked(offer) if compared is not None and (offer := next(firm, None)) else None
     if view.prediction is not None or line is None or line.basis == "nothing":

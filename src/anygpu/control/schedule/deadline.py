@@ -23,13 +23,14 @@ from anygpu.control.progress import (
 )
 from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
 from anygpu.control.record import EventRecorder
+from anygpu.control.resume import can_resume
 from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import MICROUSD, Offer
 from anygpu.events.types import AttemptLost, Event, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan.hardware import gpus
-from anygpu.plan.offers.fit import has_resume_path
+from anygpu.plan.offers.fit import NO_RESUME_PATH
 from anygpu.plan.offers.selection import FitResult, Plan
 from anygpu.plan.predict.step_time import gpu_slowdown, multi_gpu_speedup
 from anygpu.plan.spot.availability import AvailabilityInterval, SpotAvailability
@@ -123,8 +124,8 @@ def spot_situation(
     by_ms, whole_s = deadline_ms(view), expected_training_s(view)
     if by_ms is None or whole_s is None:
         return "its duration is unknown and it has a deadline; set placement.expected_duration to allow spot"
-    if not (has_resume_path(view.spec) or view.checkpoints or view.past_checkpoints):
-        return "it may not be able to resume and it has a deadline; set checkpoint.paths to allow spot"
+    if not can_resume(view):
+        return f"it has a deadline, and {NO_RESUME_PATH} to allow spot"
     unsaved = unsaved_s(view, now_ms)
     again_s = max(checkpoint_interval_s(view), unsaved)
     restart_s = startup_s(view, policy) + again_s
@@ -494,7 +495,7 @@ class DeadlineChecker:
             if live is None:
                 continue
             # The limit on paid attempts is ignored: the current attempt will have ended before the next starts.
-            now = replace(candidates.constraints(view, now_ms), paid_wait_reason="")
+            now = replace(await candidates.constraints(view, now_ms), paid_wait_reason="")
             reason = self._tracker.check_move(view, await candidates.plan(view, now))
             after = reason and await self._recorder.record(
                 view, partial(move_events, number=live.number, reason=reason), guard

@@ -17,6 +17,7 @@ from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import checkpoint_interval_s, deadline_ms, startup_s, unsaved_s, used_time_s
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
 from anygpu.control.record import EventRecorder
+from anygpu.control.resume import can_resume
 from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.control.schedule.compare import OfferComparer, TermsOf
 from anygpu.control.schedule.deadline import has_fresh_checkpoint
@@ -73,6 +74,8 @@ def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | Non
     if view.cancel_requested or view.migrate_to or deadline_ms(view) is not None:
         return None
     if migration_mode(view.spec, rules) == "never" or view.spec.placement.strategy == "queue":
+        return None
+    if not can_resume(view):
         return None
     known = told is not None and told.basis == FIRST_STEPS and view.calibrated == live.number
     return (
@@ -418,7 +421,7 @@ class MigrationChecker:
             self._timers.record_check(view, found=False)
             own_waits = now.over_quota(pool_job(view, now_ms))
             # The limit on paid attempts is ignored: the current attempt will have ended before the next starts.
-            there = replace(candidates.constraints(view, now_ms, own_waits), paid_wait_reason="")
+            there = replace(await candidates.constraints(view, now_ms, own_waits), paid_wait_reason="")
             after = await self._check(view, await candidates.fit(view, there), guard)
             if after is not None:
                 changed.append(after)

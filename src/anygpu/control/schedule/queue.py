@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anygpu.control.policy import ControlPolicy, SharingPolicy
+from anygpu.control.resume import can_resume
 from anygpu.events.offers import OfferKey
 from anygpu.events.slots import (
     SlotKind,
@@ -21,7 +22,6 @@ from anygpu.events.slots import (
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan import fair_share
 from anygpu.plan.fair_share import FairShareRules, PoolJob
-from anygpu.plan.offers.fit import has_resume_path
 
 
 def is_waiting(view: JobView) -> bool:
@@ -191,7 +191,7 @@ def _is_preemptible(view: JobView) -> bool:
     live = view.live_attempt
     if live is None or live.training_at_ms is None:
         return False
-    return bool(view.checkpoints or view.past_checkpoints) or has_resume_path(view.spec)
+    return can_resume(view)
 
 
 class PoolJobCache:

@@ -11,6 +11,7 @@ from anygpu.control.ids import attempt_name
 from anygpu.control.money import budget_failure
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.record import EventRecorder
+from anygpu.control.resume import find_resume_point
 from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.control.schedule.compare import JobComparison, OfferComparer, with_prediction
 from anygpu.control.schedule.deadline import DeadlineTracker, has_deadline
@@ -23,7 +24,6 @@ from anygpu.control.schedule.queue import (
     is_waiting,
     queue_state,
 )
-from anygpu.errors import BlobCorrupt, BlobMissing
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
@@ -78,7 +78,7 @@ class Scheduler:
         changed = []
         for job in in_queue_order(self._pool_jobs.pool_jobs(wanting.values(), now_ms), now):
             view, over_quota = wanting[job.id], now.over_quota(job)
-            plan = await candidates.plan(view, candidates.constraints(view, now_ms, over_quota))
+            plan = await candidates.plan(view, await candidates.constraints(view, now_ms, over_quota))
             compared = candidates.comparison_for(view)
             if has_deadline(view):
                 plan = self._deadlines.apply_policy(with_prediction(view, compared, plan), plan)
@@ -149,19 +149,16 @@ class Scheduler:
         )
 
     async def _resume_point(self, view: JobView) -> tuple[CheckpointRef | None, list[CheckpointRejected]]:
-        """Return the newest readable checkpoint, and a rejection event for each newer, unreadable one."""
-        rejected: list[CheckpointRejected] = []
-        for checkpoint in reversed(view.checkpoints):
-            try:
-                await self._checkpoints.check(checkpoint.manifest)
-            except (BlobCorrupt, BlobMissing) as error:
-                number = len(view.attempts) + 1
-                rejected.append(
-                    CheckpointRejected(attempt=number, checkpoint_id=checkpoint.id, reason=str(error))
-                )
-            else:
-                return checkpoint, rejected
-        return None, rejected
+        """Return the newest intact checkpoint, and a rejection event for each newer, damaged one."""
+        found = await find_resume_point(self._checkpoints, view.checkpoints)
+        number = len(view.attempts) + 1
+        rejected = [
+            CheckpointRejected(
+                attempt=number, checkpoint_id=checkpoint.id, reason=reason, step=checkpoint.step
+            )
+            for checkpoint, reason in found.damaged
+        ]
+        return found.checkpoint, rejected
 
 
 def _waiting_or_failed(view: JobView, plan: Plan) -> list[Event]:

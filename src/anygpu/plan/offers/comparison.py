@@ -123,15 +123,22 @@ def rank(
     deadline_s: float | None = None,
     duration: DurationLookup | None = None,
     allow_paid: bool = True,
+    resumable: bool | None = None,
 ) -> Comparison:
     """Rank the candidates that fit a job by its strategy, and say why the others do not fit.
 
     `deadline_s` is in seconds from now. `duration` predicts the training time on an offer from past runs.
     `allow_paid` is the answer for jobs whose spec does not say whether they may use paid machines.
+    `resumable` says whether the job can resume; None means that the spec and the analysis decide.
     To rank the same candidates for many jobs, pass a `CandidateSet`, which is faster.
     """
     estimator = Estimator(
-        spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration, allow_paid=allow_paid
+        spec=spec,
+        analysis=analysis,
+        deadline_s=deadline_s,
+        past_duration=duration,
+        allow_paid=allow_paid,
+        resumable=resumable,
     )
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
     ranking = Ranking(estimator, candidate_set)

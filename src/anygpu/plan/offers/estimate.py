@@ -19,7 +19,13 @@ from anygpu.plan.offers.bill import (
 )
 from anygpu.plan.offers.candidates import Candidate, location_of
 from anygpu.plan.offers.consent import FORBIDDEN, allows_paid
-from anygpu.plan.offers.fit import has_resume_path, location_mismatch, too_small_reason, unsuitable_reason
+from anygpu.plan.offers.fit import (
+    NO_RESUME_PATH,
+    has_resume_path,
+    location_mismatch,
+    too_small_reason,
+    unsuitable_reason,
+)
 from anygpu.plan.offers.wording import describe_duration
 from anygpu.plan.predict.step_time import ADAPTER_SHARE
 from anygpu.spec.jobspec import JobSpec
@@ -55,6 +61,7 @@ class Estimator:
     deadline_s: float | None = None
     past_duration: DurationLookup | None = None
     allow_paid: bool = True  # for jobs whose spec does not say whether they may use paid machines
+    resumable: bool | None = None  # None: decided from the spec and the analysis
     # Results per GPU configuration.
     _gpu_reasons: dict[tuple[str, int, float, str, bool], str] = field(
         default_factory=dict, repr=False, compare=False
@@ -114,9 +121,8 @@ class Estimator:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the code or the spec shows that the job resumes from checkpoints."""
-        by_code = self.characteristics is not None and self.characteristics.interruptible.value
-        return by_code or has_resume_path(self.spec)
+        """Whether the job continues from its checkpoint after an interruption."""
+        return has_resume_path(self.spec, self.analysis) if self.resumable is None else self.resumable
 
     def _setup_s(self, candidate: Candidate) -> float:
         """Return the seconds from the end of the boot to the first training step.
@@ -132,8 +138,8 @@ class Estimator:
 
         Return an empty string if a machine of the class may fit.
         """
-        resumes = self.characteristics is not None and self.characteristics.interruptible.value
-        if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumes):
+        resumable = (self.can_resume or None) if self.resumable is None else self.resumable
+        if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumable):
             return reason
         if self.spec.placement.paid is False and candidate.offer.is_rented:
             return FORBIDDEN
@@ -201,10 +207,7 @@ class Estimator:
             or self._confidence(self.predict_duration(candidate.offer)) == "low"
         ):
             return ""
-        return (
-            f"allows a run of at most {describe_duration(longest_s)}, and nothing shows that the job can"
-            " resume; set checkpoint.paths"
-        )
+        return f"allows a run of at most {describe_duration(longest_s)}, and {NO_RESUME_PATH}"
 
     def late_reason(self, wall_s: float) -> str:
         if self.deadline_s is None or wall_s <= self.deadline_s:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from anygpu.events.offers import LOCAL, Offer
+from anygpu.plan.analyse.findings import LIKELY, Analysis
 from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.candidates import Location, location_of
 from anygpu.spec.jobspec import JobSpec
@@ -16,10 +17,11 @@ from anygpu.spec.trainer_check import framework_modules
 NOT_ALLOWED = "not among the allowed backends"
 
 
-def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
+def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = None) -> str:
     """Return why the offer can never run the job.
 
-    `resumable` means that the job can resume after an interruption.
+    `resumable` says whether earlier attempts or the code show that the job can resume. None means that only the
+    spec is known.
     """
     return (
         unsuitable_reason(spec, offer, resumable=resumable)
@@ -28,7 +30,7 @@ def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str
     )
 
 
-def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
+def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = None) -> str:
     """Return why a machine with this GPU and backend does not fit, whatever its size and location."""
     placement = spec.placement
     allowed = placement.allowed_backends
@@ -87,21 +89,48 @@ def requested_names(spec: JobSpec) -> tuple[RequestedName, ...]:
     return tuple(each for each in every if each.name)
 
 
-def _interruption_reason(spec: JobSpec, offer: Offer, *, resumable: bool) -> str:
+def _interruption_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None) -> str:
     allowed = spec.placement.interruptible
     if allowed == "no" and offer.interruptible:
         return "can be interrupted"
-    if allowed == "auto" and offer.interruptible and not (resumable or has_resume_path(spec)):
+    if allowed != "auto" or not offer.interruptible:
+        return ""
+    if resumable is False:
         return (
-            "can be interrupted, and nothing shows that the job can resume; set checkpoint.paths,"
-            " or interruptible: yes"
+            "can be interrupted, and the job started from the beginning after its last interruption;"
+            " set interruptible: yes to accept this"
         )
+    if not (resumable or has_resume_path(spec)):
+        return f"can be interrupted, and {NO_RESUME_PATH}, or interruptible: yes"
     return ""
 
 
-def has_resume_path(spec: JobSpec) -> bool:
-    """Return whether the spec has checkpoint paths, resume arguments or a trainer, so the job can resume."""
-    return bool(spec.checkpoint.paths or spec.checkpoint.resume_args or spec.trainer)
+NO_RESUME_PATH = (
+    "nothing shows that the job can resume; load the checkpoint that anygpu.resume_path() returns,"
+    " or set checkpoint.resume_args"
+)
+
+
+def has_resume_path(spec: JobSpec, analysis: Analysis | None = None) -> bool:
+    """Return whether a restarted job is expected to continue from its checkpoint.
+
+    True for a trainer, for `checkpoint.resume_args`, and for code that loads its saved state. Checkpoint files
+    alone do not suffice: without code that loads them, a restarted script starts from the beginning.
+    """
+    return bool(spec.trainer or spec.checkpoint.resume_args) or code_resumes(spec, analysis)
+
+
+def code_resumes(spec: JobSpec, analysis: Analysis | None) -> bool:
+    """Return whether the analysed code saves its state and loads it when it starts.
+
+    A `--resume` option counts only with `checkpoint.resume_args`, because nothing else passes the option.
+    """
+    loads = analysis.resuming if analysis is not None else None
+    if analysis is None or loads is None or not loads.value or loads.confidence < LIKELY:
+        return False
+    return bool(spec.checkpoint.paths) or (
+        analysis.checkpointing is not None and analysis.checkpointing.value
+    )
 
 
 def too_small_reason(need: Resources, offer: Offer) -> str:

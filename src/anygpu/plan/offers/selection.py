@@ -17,7 +17,7 @@ DOUBTFUL_SCORE = 1e30  # behind every offer whose prediction is certain
 class JobConstraints:
     """Constraints on a job's next start beyond its spec, such as a preferred backend or cooldowns."""
 
-    resumable: bool = False  # the job has a checkpoint to resume from
+    resumable: bool | None = None  # whether the job can resume; None if only its spec is known
     budget_left_microusd: int | None = None
     min_run_s: int = 0  # the budget must pay for at least this time
     preferred_backend: str = ""  # the job should move to this backend

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from anygpu.bounds import PROGRESS, valid_progress
-from anygpu.control.money import cost_at, running_cost
+from anygpu.control.money import cost_at, format_dollars, running_cost
+from anygpu.control.resume import FirstSteps
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
@@ -61,6 +62,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "artifacts": len(view.artifacts),
         "work_lost_s": view.work_lost_s,
         "work_lost_microusd": view.work_lost_microusd,
+        "resume": None if newest is None else render_resume(newest, row),
         "cost_microusd": cost_at(view, now_ms),
         "retries_used": view.retries_used,
         "resumed_from": view.resumed_from,
@@ -75,7 +77,8 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
 def render_progress(view: JobView, reported: Mapping[str, Any]) -> JsonObject:
     """Return the progress of a job. The fraction of a completed job is 1, whatever its script has printed."""
     # Rows of older servers can have values that the report format no longer accepts.
-    progress = {**dict.fromkeys(PROGRESS), **valid_progress(reported)}
+    valid = valid_progress(reported)
+    progress = {name: valid.get(name) for name in PROGRESS}
     return {**progress, "fraction": 1.0} if view.status == "completed" else progress
 
 
@@ -143,7 +146,50 @@ def _render_attempt(attempt: AttemptView, now_ms: int) -> JsonObject:
         "training_at": format_optional_time(attempt.training_at_ms),
         "ended_at": format_optional_time(attempt.ended_at_ms),
         "resume_step": attempt.resume.step if attempt.resume else None,
+        "resume_state": resume_state(attempt),
     }
+
+
+def resume_state(attempt: AttemptView) -> str | None:
+    """Return `verified`, `restarted`, or `restored` if nothing shows yet whether the script resumed.
+
+    None for an attempt without a checkpoint.
+    """
+    if attempt.resume is None:
+        return None
+    return {True: "verified", False: "restarted", None: "restored"}[attempt.resumed]
+
+
+def render_resume(attempt: AttemptView, row: ReportState) -> JsonObject | None:
+    """Return what is known about the resume of an attempt, as `ResumeDetails`."""
+    if attempt.resume is None:
+        return None
+    return {
+        "state": resume_state(attempt),
+        "checkpoint_step": attempt.resume.step,
+        "first_step": attempt.first_step,
+        "work_lost_s": attempt.restart_lost_s,
+        "work_lost_microusd": attempt.restart_lost_microusd,
+        "message": _resume_text(attempt, row),
+    }
+
+
+def _resume_text(attempt: AttemptView, row: ReportState) -> str:
+    step = attempt.resume.step if attempt.resume else 0
+    if attempt.resumed:
+        return f"resumed from the checkpoint of step {step}; the first reported step is {attempt.first_step}"
+    if attempt.resumed is False:
+        minutes, dollars = attempt.restart_lost_s / 60, format_dollars(attempt.restart_lost_microusd)
+        return (
+            f"restarted from the beginning: {minutes:.1f} min and {dollars} of work lost; the checkpoint of step"
+            f" {step} was restored, but the first reported step is {attempt.first_step}"
+        )
+    restored = f"checkpoint of step {step} restored"
+    if FirstSteps.read(row.progress).shown is not None:
+        return f"{restored}; the reported steps do not show whether the script resumed"
+    if attempt.is_over or attempt.training_at_ms is not None:
+        return f"{restored}; the script reports no steps, so resuming cannot be verified"
+    return restored if attempt.claimant else f"checkpoint of step {step} will be restored"
 
 
 def attempt_phase(attempt: AttemptView) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from anygpu.bounds import valid_progress
+from anygpu.bounds import PROGRESS, valid_progress
 from anygpu.server.encoding import dumps
 from anygpu.server.live.hub import Hub
 from anygpu.store.reports import Reports, ReportState
@@ -78,6 +78,6 @@ class ReportReader:
             return []
         self._sent_progress = shown
         message = {"kind": "progress", "attempt": self.attempt}
-        return [
-            dumps({**message, "progress": valid_progress(row.progress), "telemetry": dict(row.telemetry)})
-        ]
+        valid = valid_progress(row.progress)
+        progress = {name: valid[name] for name in PROGRESS if name in valid}
+        return [dumps({**message, "progress": progress, "telemetry": dict(row.telemetry)})]

@@ -59,6 +59,8 @@ class VerifiedCheckpoint:
     step: int
     manifest: str  # blob key
     size: int
+    unit: str = ""
+    epoch: int | None = None
 
     def ref(self, saved_at_ms: int) -> CheckpointRef:
         return CheckpointRef(
@@ -68,6 +70,8 @@ class VerifiedCheckpoint:
             manifest=self.manifest,
             size=self.size,
             saved_at_ms=saved_at_ms,
+            unit=self.unit,
+            epoch=self.epoch,
         )
 
 
@@ -237,6 +241,8 @@ class Checkpoints:
             step=manifest.step,
             manifest=owner.manifest_key(checkpoint_id),
             size=manifest.size,
+            unit=manifest.unit,
+            epoch=manifest.epoch,
         )
 
     async def verify_artifact(self, owner: UploadOwner, artifact_id: str) -> ArtifactRef:

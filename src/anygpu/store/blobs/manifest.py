@@ -63,6 +63,8 @@ MAX_FILES = 10_000
 MAX_CHUNKS = 20_000  # five terabytes at most
 MAX_NUMBER = 2**53  # every JSON reader can represent it
 
+UNITS = ("step", "epoch", "count")
+
 ManifestKind = Literal["checkpoint", "artifact"]
 _T = TypeVar("_T")
 
@@ -90,6 +92,8 @@ class Manifest:
     step: int = 0
     at: float = 0.0  # unix seconds by the agent's clock; never used for decisions
     world_size: int = 1
+    unit: str = ""  # what `step` counts: one of UNITS; empty if unknown
+    epoch: int | None = None  # completed epochs, if the script reports them
 
     @property
     def size(self) -> int:
@@ -107,6 +111,8 @@ class Manifest:
             "step": self.step,
             "at": self.at,
             "world_size": self.world_size,
+            **({"unit": self.unit} if self.unit else {}),
+            **({"epoch": self.epoch} if self.epoch is not None else {}),
         }
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
@@ -132,8 +138,15 @@ def parse_checkpoint_manifest(untrusted: object) -> Manifest:
         step=_require_integer(body, "step", "", 0, MAX_NUMBER),
         at=_require_seconds(body.get("at", 0.0)),
         world_size=_require_integer({"world_size": 1, **body}, "world_size", "", 1, 1_000_000),
+        unit=_parse_unit(body),
+        epoch=None if body.get("epoch") is None else _require_integer(body, "epoch", "", 0, MAX_NUMBER),
     )
     return _validate(manifest)
+
+
+def _parse_unit(body: Mapping[str, Any]) -> str:
+    unit = body.get("unit")
+    return unit if isinstance(unit, str) and unit in UNITS else ""
 
 
 def parse_artifact_manifest(untrusted: object) -> Manifest:

@@ -11,6 +11,7 @@ from anygpu.testing.invariants import (
     machines,
     migrations,
     money,
+    resumes,
     sharing,
     storage,
 )
@@ -35,6 +36,7 @@ async def violations(world: SimWorld) -> list[Violation]:
         *deadlines.check(world, timelines),
         *migrations.check(world, timelines),
         *checkpoints.check(world, timelines),
+        *resumes.check(world, timelines),
         *sharing.check(world, timelines),
         *await storage.check(world, timelines),
     ]

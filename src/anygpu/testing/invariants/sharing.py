@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from anygpu.events.slots import needed_slots
-from anygpu.events.types import AttemptLaunching, AttemptReleased, CheckpointSaved, StopRequested
+from anygpu.events.types import AttemptLaunching, AttemptReleased, StopRequested, TrainingResumed
 from anygpu.testing.invariants.timeline import JobTimeline, Violation
 from anygpu.testing.simulation.world import SimWorld
 
@@ -36,12 +36,13 @@ def _quotas(world: SimWorld) -> Iterator[Violation]:
 
 def _check_preemptions(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     for job_id, timeline in timelines.items():
-        saved = [entry.at for entry in timeline.events(CheckpointSaved)]
+        view = world.recorder.views[job_id]
+        resumed = [entry.at for entry in timeline.events(TrainingResumed)]
         for stop in (entry for entry in timeline.events(StopRequested) if entry.event.makes_room_for):
-            says_how = bool(world.recorder.views[job_id].spec.checkpoint.paths)
-            if not says_how and not any(at <= stop.at for at in saved):
+            says_how = bool(view.spec.checkpoint.resume_args)
+            if not says_how and not any(at <= stop.at for at in resumed):
                 yield Violation(
-                    11, f"job {job_id} was stopped for another job, but has no checkpoint to resume from"
+                    11, f"job {job_id} was stopped for another job, but nothing shows that it can resume"
                 )
             if stop.event.makes_room_for not in timelines.keys() | world.damaged_jobs:
                 yield Violation(11, f"job {job_id} was stopped for an unknown job")

@@ -55,6 +55,7 @@ class AgentRecord:
     claimed_at: float | None = None
     resume: Mapping[str, Any] | None = None
     restored_step: int | None = None  # read from the restored bytes, not from the assignment
+    began_after: int | None = None  # the step that the script started from: 0 for the beginning
     frames: list[SimFrame] = field(default_factory=list)
     acked: int = 0
     went_back_to: int | None = None  # set if the server requested frames that it had already acknowledged

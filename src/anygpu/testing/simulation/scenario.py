@@ -85,7 +85,9 @@ class SimJob:
     units: int = 1
     keep: int = 3
     timeout_s: float | None = None
-    resumable: bool = False  # declares checkpoints, so that it may run on interruptible machines
+    resumable: bool = False  # says how it resumes, so that it may run on interruptible machines
+    saves_only: bool = False  # names its checkpoint files, but not how it resumes
+    consents: bool = False  # may run on interruptible machines whether it resumes or not
     paid: bool | None = True  # whether it may use paid machines; None: not said
     max_cost: int | None = None  # micro-dollars
     hold_s: float = 0  # hold the machine of a failed script for this time
@@ -105,7 +107,8 @@ class SimJob:
             "resources": {"cpus": self.units},
             "checkpoint": {
                 "keep": self.keep,
-                "paths": ["ckpt/*.pt"] if self.resumable else [],
+                "paths": ["ckpt/*.pt"] if self.resumable or self.saves_only else [],
+                "resume_args": ["--resume", "{path}"] if self.resumable else [],
                 "every_s": self.script.save_every * self.script.step_s,
             },
             "limits": {
@@ -115,6 +118,7 @@ class SimJob:
                 "deadline_s": self.deadline_s,
             },
             "placement": {
+                "interruptible": "yes" if self.consents else "auto",
                 "hold_on_failure_s": self.hold_s or None,
                 "fallbacks": self.fallbacks,
                 "paid": self.paid,
@@ -167,9 +171,61 @@ def scenario_for_seed(seed: int) -> Scenario:
         return _spot_with_deadline(seed, rng)
     if moving.random() < 0.06:
         return _better_offers(moving, str(seed))
+    resuming = random.Random(f"resuming:{seed}")
+    if resuming.random() < 0.04:
+        return _restarts_on_spot(resuming, str(seed))
     scenario = _with_careful_users(_one_project(seed), random.Random(f"consent:{seed}"))
     jobs = tuple(_with_deadline(job, rng) if rng.random() < 0.2 else job for job in scenario.jobs)
+    if resuming.random() < 0.2:
+        only_spot = all(backend.interruptible for backend in scenario.backends)
+        jobs = tuple(_that_may_restart(job, resuming, only_spot=only_spot) for job in jobs)
     return replace(scenario, jobs=jobs)
+
+
+def _restarts_on_spot(rng: random.Random, seed: str) -> Scenario:
+    """Return a scenario with unreliable spot machines and a job that says how it resumes, but may restart."""
+    spots = [
+        ScenarioBackend(name=f"spot-{number}", price=300_000 + number, interruptible=True)
+        for number in range(4)  # an offer is avoided for a while after a preemption
+    ]
+    cloud = ScenarioBackend(name="cloud", price=1_000_000, steady=True)
+    script = SimScript(steps=rng.randint(8, 20), step_s=10.0, save_every=1, resumes=rng.random() < 0.25)
+    job = SimJob(
+        at=0.0,
+        script=replace(script, reports=rng.random() < 0.8),
+        key="restarts",
+        resumable=rng.random() < 0.85,
+        saves_only=True,
+        consents=rng.random() < 0.15,
+    )
+    return Scenario(
+        seed=seed,
+        jobs=(job,),
+        backends=(*spots, cloud),
+        processes=rng.choice([1, 2]),
+        rates={
+            **SPOT_RATES,
+            Fault.PREEMPTED_0: 0.02,
+            Fault.PREEMPTED_30: rng.uniform(0.05, 0.2),
+            Fault.PREEMPTED_120: 0.02,
+            Fault.NO_CAPACITY: 0.1,
+        },
+        faults_until=900.0,
+    )
+
+
+def _that_may_restart(job: SimJob, rng: random.Random, *, only_spot: bool) -> SimJob:
+    """Return the job with a script that may start from the beginning although a checkpoint is restored.
+
+    If there are only interruptible machines, the job must allow them, or it would wait for ever.
+    """
+    resumes, reports = rng.random() < 0.3, rng.random() < 0.7
+    return replace(
+        job,
+        script=replace(job.script, resumes=resumes, reports=reports, save_every=1),
+        saves_only=rng.random() < 0.5,
+        consents=only_spot or rng.random() < 0.2,
+    )
 
 
 def _two_projects(rng: random.Random, seed: str) -> Scenario:

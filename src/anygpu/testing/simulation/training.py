@@ -21,6 +21,8 @@ class SimScript:
     killed_at: int = 0  # SIGKILL at this step, in the first attempt only
     ends: bool = True
     tells: bool = False  # reports the total number of steps, which allows predictions
+    resumes: bool = True  # continues from the restored checkpoint
+    reports: bool = True  # states its steps
 
     def env(self) -> dict[str, str]:
         return {f"SIM_{name.upper()}": repr(getattr(self, name)) for name in self.__slots__}
@@ -36,6 +38,8 @@ class SimScript:
             killed_at=int(env["SIM_KILLED_AT"]),
             ends=env["SIM_ENDS"] == "True",
             tells=env["SIM_TELLS"] == "True",
+            resumes=env["SIM_RESUMES"] == "True",
+            reports=env["SIM_REPORTS"] == "True",
         )
 
 
@@ -76,6 +80,7 @@ class SimTrainer:
         if self._agent.stopping:
             return TrainingEnd(outcome=self._agent.stopping, step=self._step)
         self._agent.record.trained_from = self._environment.loop.time()
+        self._agent.record.began_after = self._step
         self._agent.add_frame(phase="training")
         if self._agent.work["timeout_s"] is not None:
             self._timeout_at = self._agent.now() + self._agent.work["timeout_s"]
@@ -98,11 +103,15 @@ class SimTrainer:
         at = self._agent.now()
         self._agent.add_frame(log=b"step %d of attempt %d\n" % (self._step, self._agent.record.attempt))
         self._agent.add_frame(point=MetricPoint("loss", self._step, at, 1 / self._step))
-        if self._script.tells:
-            self._agent.add_frame(progress={"step": self._step, "steps": self._script.steps})
+        if self._script.reports:
+            self._agent.add_frame(progress=self._progress())
         self._agent.provider.maybe_interrupt(self._agent.machine, "training", 0.5)
         if self._step % self._script.save_every == 0:
             self._uploader.save(self._step)
+
+    def _progress(self) -> dict[str, int]:
+        first = {"first_step": (self._agent.record.began_after or 0) + 1}
+        return {**first, "step": self._step, "steps": self._script.steps} if self._script.tells else first
 
     async def _wait_step(self, seconds: float) -> bool:
         until = self._agent.now() + seconds
@@ -135,7 +144,8 @@ class SimTrainer:
             except AnygpuError:
                 await self._agent.sleep(3)
             else:
-                self._step = self._agent.record.restored_step = read_step(data)
+                self._agent.record.restored_step = read_step(data)
+                self._step = self._agent.record.restored_step if self._script.resumes else 0
                 return
 
     async def _fetch(self, chunk: dict[str, Any]) -> bytes:

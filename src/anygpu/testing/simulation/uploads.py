@@ -22,6 +22,10 @@ class SimUploader:
         self._wake = SimWake(agent.environment.loop)
         self.busy = False
 
+    @property
+    def _reports(self) -> bool:
+        return bool(self._agent.work["env"].get("SIM_REPORTS") == "True")
+
     def save(self, step: int) -> None:
         if step not in self._saved:
             self._saved.add(step)
@@ -65,7 +69,7 @@ class SimUploader:
     async def _publish_once(self, step: int, data: bytes) -> str:
         agent = self._agent
         pieces = {hashlib.sha256(piece).hexdigest(): piece for piece in _chunks(data)}
-        body = _manifest(step, data)
+        body = {**_manifest(step, data), "unit": "step" if self._reports else ""}
         begun = await agent.call(lambda p: p.agent_service.begin_checkpoint(agent.key(p), body))
         lacking = begun["uploads"]
         while True:

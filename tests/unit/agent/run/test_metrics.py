@@ -5,16 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anygpu.agent.run.metrics import ScriptReports, StepHistory
-
-
-def test_a_file_belongs_to_the_step_at_which_it_was_written() -> None:
-    steps = StepHistory(first=10)
-    for step in range(11, 21):
-        steps.record(step, at=1000.0 + step)
-    assert steps.step_at(1015.5) == 15
-    assert steps.step_at(5.0) == 10
-    assert steps.latest == 20
+from anygpu.agent.checkpoints.steps import StepHistory
+from anygpu.agent.run.metrics import ScriptReports
 
 
 def test_invalid_lines_are_counted_and_skipped(tmp_path: Path) -> None:

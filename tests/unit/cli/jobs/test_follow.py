@@ -66,7 +66,22 @@ def test_a_recovery_shows_the_step_and_the_lost_work() -> None:
     told = describe_event(
         event("RecoveryStarted", attempt=1, failure=failure, work_lost_s=3.25, resume={"step": 40})
     )
-    assert told == "Attempt 1: the process was killed (signal 9); resuming from step 40, 3.2s of work lost."
+    assert told == (
+        "Attempt 1: the process was killed (signal 9); the newest checkpoint is of step 40, 3.2s and $0 of work lost."
+    )
+
+
+def test_a_resume_is_claimed_only_when_the_steps_show_it() -> None:
+    launching = event("AttemptLaunching", attempt=2, resume={"step": 40})
+    assert describe_event(launching) == "Attempt 2: the checkpoint of step 40 is restored."
+    resumed = event("TrainingResumed", attempt=2, checkpoint_step=40, first_step=41)
+    assert describe_event(resumed) == "Resumed from the checkpoint of step 40; the first reported step is 41."
+    lost = {"work_lost_s": 720.0, "work_lost_microusd": 300_000}
+    restarted = event("TrainingRestarted", attempt=2, checkpoint_step=40, first_step=1, **lost)
+    assert describe_event(restarted) == (
+        "Restarted from the beginning: 12m00s and $0.3000 of work lost. The checkpoint of step 40 was restored, but"
+        " the first reported step is 1."
+    )
 
 
 def test_events_visible_elsewhere_print_no_message() -> None:

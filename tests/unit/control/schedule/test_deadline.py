@@ -76,7 +76,7 @@ def job(*told: Timed, **spec: Any) -> JobView:
     """Ten hours of work, twenty hours to do it in."""
     wanted = {
         "script": "train.py",
-        "checkpoint": {"paths": ["ckpt/*"], "every": "10m"},
+        "checkpoint": {"paths": ["ckpt/*"], "resume_args": ["--resume"], "every": "10m"},
         "limits": {"deadline": "20h"},
         "placement": {"expected_duration": "10h"},
         **spec,
@@ -285,7 +285,7 @@ def test_nobody_waits_for_spot_that_could_not_be_tried_any_more() -> None:
         ({"placement": {}}, "its duration is unknown"),
         (
             {"checkpoint": {}, "placement": {"expected_duration": "10h", "interruptible": "yes"}},
-            "may not be able to resume",
+            "nothing shows that the job can resume",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """Whether what is left of a running job is better done elsewhere, what is said of it, and what follows."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.control.running import (
@@ -33,7 +33,17 @@ from anygpu.control.schedule.migration import (
 )
 from anygpu.events.facts import BetterPlace
 from anygpu.events.offers import Offer
-from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
+from anygpu.events.types import (
+    AttemptLaunching,
+    BetterPlaceFound,
+    CancelRequested,
+    CheckpointSaved,
+    Event,
+    MigrateRequested,
+    StopRequested,
+    TrainingRestarted,
+    TrainingResumed,
+)
 from anygpu.events.view import JobView
 from anygpu.plan.analyse.job import analyse_job
 from anygpu.plan.offers.candidates import BackendTerms
@@ -105,7 +115,7 @@ def test_by_its_strategy_a_job_goes_for_money_or_for_time() -> None:
 
 
 def test_a_job_whose_timer_never_saves_is_weighed_like_any_other() -> None:
-    seldom = {"paths": ["ckpt/*"], "every": "1000d"}
+    seldom = {"paths": ["ckpt/*"], "resume_args": ["--resume"], "every": "1000d"}
     spot = replace(CHEAP, backend="spot", interruptible=True)
     for hours in (10, 10_000):
         view = job(*started(0), (400, predicted(hours)), saved(SAVED_AT), checkpoint=seldom)
@@ -135,11 +145,34 @@ def test_places_of_which_nothing_tells_how_fast_they_are_take_nobodys_turn() -> 
     assert where(settled_in(), *without, DEAR, CHEAP) == "cheap"
 
 
-def test_a_job_that_has_saved_goes_to_spot_though_nothing_else_shows_that_it_resumes() -> None:
-    spot = replace(CHEAP, backend="spot", interruptible=True)
-    silent: dict[str, Any] = {"command": ["./train"], "script": None, "checkpoint": {"every": "10m"}}
-    assert where(settled_in(**silent), DEAR, spot) == "spot"
-    assert where(settled_in(**silent, placement={"interruptible": "no"}), DEAR, spot) == ""
+RESUMED = TrainingResumed(attempt=2, checkpoint_step=1000, first_step=1001)
+RESTARTED = TrainingRestarted(attempt=2, checkpoint_step=1000, first_step=1, work_lost_s=600)
+
+
+def test_checkpoint_files_alone_move_no_job() -> None:
+    silent: dict[str, Any] = {"checkpoint": {"paths": ["ckpt/*"], "every": "10m"}}
+    assert where(settled_in(**silent), DEAR, CHEAP) == ""
+    code = replace(settled_in(**silent), code_resumes=True)
+    assert where(code, DEAR, CHEAP) == "cheap"
+
+
+@pytest.mark.parametrize(("shown", "moves"), [(RESUMED, "cheap"), (RESTARTED, "")])
+def test_what_an_earlier_attempt_has_shown_decides_whether_a_job_is_moved(shown: Event, moves: str) -> None:
+    again = started(400, DEAR, 2)
+    launching = replace(
+        cast(AttemptLaunching, again[0][1]), resume=cast(CheckpointSaved, saved(300)[1]).checkpoint
+    )
+    view = job(
+        *started(0, DEAR),
+        saved(300),
+        *moved(350, 1),
+        (400, launching),
+        *again[1:],
+        (500, shown),
+        (800, predicted()),
+        saved(1000, 2),
+    )
+    assert where(view, DEAR, CHEAP) == moves
 
 
 def test_a_machine_of_ones_own_that_becomes_free_is_the_cheapest() -> None:

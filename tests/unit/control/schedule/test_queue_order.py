@@ -36,7 +36,7 @@ from anygpu.spec.load import from_mapping
 HOUR_MS = 3_600_000
 NOW_MS = 1000 * HOUR_MS
 BOX = Offer(backend="box", name="b", cpus=2, free=0)
-CHECKPOINTS = {"checkpoint": {"paths": ["*.pt"]}}
+CHECKPOINTS = {"checkpoint": {"paths": ["*.pt"], "resume_args": ["--resume"]}}
 
 
 def job(name: str, *events: Event, project: str = "vision", hours: float = 0.1, **spec: Any) -> JobView:
@@ -184,9 +184,16 @@ def test_nobody_is_stopped(why: str, long: JobView, short: JobView, sharing: dic
     assert stops(long, short, **sharing) == [], why
 
 
-def test_a_published_checkpoint_shows_that_a_job_can_go_on() -> None:
+def test_checkpoints_alone_do_not_make_a_job_preemptible() -> None:
     saved = CheckpointSaved(attempt=1, checkpoint=checkpoint(3))
-    assert stops(running("long", saved, checkpoint={}, resources={"cpus": 2}), SHORT) == [("long", "short")]
+    only_saves = running("long", saved, checkpoint={"paths": ["*.pt"]}, resources={"cpus": 2})
+    assert stops(only_saves, SHORT) == []
+    assert stops(replace(only_saves, code_resumes=True), SHORT) == [("long", "short")]
+    (attempt,) = only_saves.attempts
+    verified = replace(only_saves, attempts=(replace(attempt, resumed=True),))
+    assert stops(verified, SHORT) == [("long", "short")]
+    restarted = replace(only_saves, attempts=(replace(attempt, resumed=False),), code_resumes=True)
+    assert stops(restarted, SHORT) == []
 
 
 def test_within_a_project_only_a_higher_priority_stops_a_job() -> None:

@@ -328,7 +328,7 @@ TRAINS: list[Event] = [
 def stops_after(hours: float, **policy: Any) -> Callable[[VirtualLoop], Any]:
     async def story(loop: VirtualLoop) -> str:
         office = Office(loop, replace(BOX, free=0), **policy)
-        await office.submit("long", *TRAINS, checkpoint={"paths": ["*.pt"]})
+        await office.submit("long", *TRAINS, checkpoint={"paths": ["*.pt"], "resume_args": ["--resume"]})
         await office.submit("new", organisation="other")
         await asyncio.sleep(hours * 3600)
         await office.place()
@@ -365,7 +365,9 @@ def test_while_room_is_made_for_a_job_nobody_behind_it_takes_it() -> None:
     async def story(loop: VirtualLoop) -> dict[str, str]:
         office = Office(loop, replace(BOX, cpus=4, free=1))
         makes = StopRequested(attempt=1, reason="preempt", makes_room_for="wide")
-        await office.submit("long", *TRAINS, makes, checkpoint={"paths": ["*.pt"]})
+        await office.submit(
+            "long", *TRAINS, makes, checkpoint={"paths": ["*.pt"], "resume_args": ["--resume"]}
+        )
         await office.submit("wide", resources={"cpus": 8}, priority=1)
         await office.submit("small")
         return await office.place()

@@ -7,8 +7,9 @@ import pytest
 from tests.unit.plan.offers.candidate_builders import as_candidates
 
 from anygpu.events.offers import Offer
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.offers.candidates import Candidate
-from anygpu.plan.offers.fit import unsuitable_reason
+from anygpu.plan.offers.fit import has_resume_path, unsuitable_reason
 from anygpu.plan.offers.selection import JobConstraints, fit, make_plan
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
@@ -30,11 +31,14 @@ A100 = Offer(
 def spec(**fields: Any) -> JobSpec:
     """A job that may use paid machines."""
     placement = {"paid": True, **fields.pop("placement", {})}
-    return from_mapping(
-        {"script": "train.py", "checkpoint": {"paths": ["*.pt"]}, "placement": placement, **fields}
-    )
+    checkpoint = {"paths": ["*.pt"], "resume_args": ["--resume"]}
+    return from_mapping({"script": "train.py", "checkpoint": checkpoint, "placement": placement, **fields})
 
 
+NO_RESUME = (
+    "can be interrupted, and nothing shows that the job can resume; load the checkpoint that"
+    " anygpu.resume_path() returns, or set checkpoint.resume_args, or interruptible: yes"
+)
 UNFIT = [
     (BOX, {"placement": {"allowed": ["cloud"]}}, "not among the allowed backends"),
     (BOX, {"placement": {"forbidden": ["box"]}}, "forbidden by the job"),
@@ -49,12 +53,8 @@ UNFIT = [
         {"workdir": {"path": "/home/me"}},
         "has no copy of the job's files: the job runs in place, in /home/me; submit it with --snapshot",
     ),
-    (
-        A100,
-        {"checkpoint": {}},
-        "can be interrupted, and nothing shows that the job can resume; set checkpoint.paths,"
-        " or interruptible: yes",
-    ),
+    (A100, {"checkpoint": {}}, NO_RESUME),
+    (A100, {"checkpoint": {"paths": ["*.pt"]}}, NO_RESUME),
     (BOX, {"resources": {"gpu": 1}}, "has no GPU, the job needs 1"),
     (A100, {"resources": {"gpu": 2}}, "has 1 GPUs, the job needs 2"),
     (A100, {"resources": {"gpu": "H100"}}, "has NVIDIA A100, the job needs H100"),
@@ -170,3 +170,60 @@ def test_a_gpu_is_what_was_asked_for_by_its_kind_not_by_its_letters(
     spec = from_mapping({"script": "train.py", "resources": {"gpu": asked}})
     why_not = unsuitable_reason(spec, Offer(backend="box", gpu_kind=offered, gpu_count=1))
     assert (why_not == "") is will_do
+
+
+ONLY_FILES: dict[str, Any] = {"checkpoint": {"paths": ["*.pt"]}}
+RESTARTED = (
+    "can be interrupted, and the job started from the beginning after its last interruption;"
+    " set interruptible: yes to accept this"
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "resumable", "reason"),
+    [
+        ({}, None, ""),
+        (ONLY_FILES, None, NO_RESUME),
+        (ONLY_FILES, True, ""),
+        (ONLY_FILES, False, RESTARTED),
+        ({}, False, RESTARTED),
+        ({"placement": {"interruptible": "yes"}}, False, ""),
+        ({**ONLY_FILES, "placement": {"interruptible": "yes"}}, None, ""),
+    ],
+)
+def test_spot_needs_evidence_that_the_job_resumes_or_consent(
+    fields: dict[str, Any], resumable: bool | None, reason: str
+) -> None:
+    assert (
+        fit(spec(**fields), Candidate.from_offer(A100), JobConstraints(resumable=resumable)).rejection
+        == reason
+    )
+
+
+SAVES = "import torch\nfor epoch in range(9):\n    torch.save(state, 'ckpt/last.pt')\n"
+OPTION = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--resume', default='')\n"
+LOADS = "import os, torch\nif os.path.exists('a.pt'):\n    optimizer.load_state_dict(torch.load('a.pt'))\n"
+VARIABLE = (
+    "import os, torch\npath = os.environ.get('ANYGPU_RESUME_PATH')\nif path:\n    model = torch.load(path)\n"
+)
+CALL = "import anygpu, torch\npath = anygpu.resume_path()\nif path:\n    model = torch.load(path)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "resumes"),
+    [
+        (SAVES, False),
+        (OPTION + SAVES, False),
+        (LOADS + SAVES, True),
+        (VARIABLE + SAVES, True),
+        (CALL + SAVES, True),
+        (CALL, False),
+    ],
+    ids=["only saves", "an option that nobody passes", "loads", "variable", "resume_path", "never saves"],
+)
+def test_code_that_loads_its_state_is_a_way_to_resume(code: str, resumes: bool) -> None:
+    assert has_resume_path(spec(checkpoint={}), analyse(code)) is resumes
+
+
+def test_the_checkpoint_paths_of_the_spec_are_what_the_code_saves() -> None:
+    assert has_resume_path(spec(**ONLY_FILES), analyse(CALL))

@@ -13,7 +13,7 @@ from anygpu.spec.load import from_mapping
 DAY_S = 86_400.0
 FREE_TO_RUN = Offer(backend="vm", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1_000_000)
 NEVER_RESUMES = analyse("import torch\nfor epoch in range(9):\n    train(epoch)\n")
-RESUMES: dict[str, Any] = {"checkpoint": {"paths": ["last.pt"]}}
+RESUMES: dict[str, Any] = {"checkpoint": {"paths": ["last.pt"], "resume_args": ["--resume"]}}
 
 
 def only(
@@ -41,7 +41,8 @@ def test_a_job_that_resumes_takes_several_runs_and_pays_for_each_start() -> None
 def test_a_job_that_does_not_resume_is_kept_away_with_the_reason() -> None:
     found = only(DAY_S, read=NEVER_RESUMES)
     assert found.rejection == (
-        "allows a run of at most 24 h, and nothing shows that the job can resume; set checkpoint.paths"
+        "allows a run of at most 24 h, and nothing shows that the job can resume; load the checkpoint that"
+        " anygpu.resume_path() returns, or set checkpoint.resume_args"
     )
     assert not only(DAY_S, hours=20, read=NEVER_RESUMES).rejection
 

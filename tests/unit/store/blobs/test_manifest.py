@@ -38,8 +38,17 @@ def test_a_good_manifest_survives_being_stored() -> None:
 
 def test_every_field_is_in_what_is_stored_and_the_bytes_stay_as_they_are() -> None:
     manifest = parse_checkpoint_manifest(GOOD)
-    whole = json.dumps(asdict(manifest), sort_keys=True, separators=(",", ":")).encode()
+    fields = {name: value for name, value in asdict(manifest).items() if value not in ("", None)}
+    whole = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     assert manifest.to_bytes() == whole  # an identity is made of these bytes
+    labelled = parse_checkpoint_manifest({**GOOD, "unit": "epoch", "epoch": 5})
+    assert decode_manifest(labelled.to_bytes()) == labelled
+    assert (labelled.unit, labelled.epoch) == ("epoch", 5)
+
+
+@pytest.mark.parametrize("unit", ["furlong", 7, None, ["step"], {}])
+def test_a_unit_that_is_not_known_is_dropped(unit: object) -> None:
+    assert parse_checkpoint_manifest({**GOOD, "unit": unit}).unit == ""
 
 
 def test_what_is_not_known_is_dropped() -> None:

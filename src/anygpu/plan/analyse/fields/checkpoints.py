@@ -298,13 +298,13 @@ _RESUME_CALLS = (
     "load_state",
     "restore_checkpoint",
     "restore_or_initialize",
-    "resume_path",
     "load_checkpoint",
     "resume_checkpoint",
     "resume_or_load",
     "restore",
     "maybe_resume",
 )
+RESUME_VARIABLE = "ANYGPU_RESUME_PATH"
 _RESUME_WORD = re.compile(
     r"resume|restore|start_epoch|begin_epoch|initial_epoch|last_checkpoint|continue_train"
 )
@@ -359,6 +359,19 @@ def _trainer_resume(code: Code) -> CodeFinding[bool] | None:
             off = isinstance(node, ast.Constant) and node.value in (None, False, "")
             if not off and call.context.function != "test":
                 return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=name)
+    return None
+
+
+def _reads_resume_path(code: Code) -> CodeFinding[bool] | None:
+    """Find `anygpu.resume_path()` or the environment variable of the same meaning."""
+    for call in code.facts.calls_of("resume_path"):
+        return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because="resume_path")
+    for source in code.facts.sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Constant) and node.value == RESUME_VARIABLE:
+                return CodeFinding(
+                    value=True, file=source.name, line=node.lineno, confidence=SURE, because=RESUME_VARIABLE
+                )
     return None
 
 
@@ -471,6 +484,7 @@ def _booster_resume(code: Code) -> CodeFinding[bool] | None:
 
 
 _READERS = (
+    _reads_resume_path,
     _trainer_resume,
     _loads_state,
     _reads_progress,
