@@ -18,6 +18,10 @@ def default_state(environ: Mapping[str, str] = os.environ) -> Path:
     return _base(environ, "XDG_DATA_HOME", ".local/share") / "anygpu"
 
 
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    return _base(environ, "XDG_CACHE_HOME", ".cache") / "anygpu"
+
+
 def _base(environ: Mapping[str, str], variable: str, under_home: str) -> Path:
     # XDG: a relative path in these variables must be ignored.
     chosen = Path(environ.get(variable, ""))

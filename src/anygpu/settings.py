@@ -201,6 +201,12 @@ class LimitSettings:
     spec_bytes: int = setting(MIB, "maximum bytes of a job spec or other JSON body", minimum=1024)
     report_bytes: int = setting(2 * MIB, "maximum bytes of an agent's report", minimum=MIB)
     upload_bytes: int = setting(2048 * MIB, "maximum bytes of a working-directory archive", minimum=1024)
+    snapshot_bytes: int = setting(
+        1024 * MIB, "maximum bytes of all files in a snapshot of a working directory", minimum=1024
+    )
+    snapshot_files: int = setting(
+        100_000, "maximum number of files in a snapshot of a working directory", minimum=1
+    )
     blob_bytes: int = setting(256 * MIB, "maximum bytes of a chunk of a checkpoint or artifact", minimum=1024)
     followers: int = setting(1000, "maximum number of event streams open at the same time", minimum=1)
     connections: int = setting(

@@ -93,13 +93,6 @@ class ArtifactList(ApiModel):
     artifacts: list[ArtifactDetails]
 
 
-class StoredArchive(ApiModel):
-    """An uploaded archive. `size` is null if it was stored before."""
-
-    sha256: str = Field(examples=[HASH])
-    size: int | None = Field(examples=[2048])
-
-
 class StoredBlob(ApiModel):
     """A blob stored through a signed URL."""
 

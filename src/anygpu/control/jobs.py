@@ -183,7 +183,7 @@ def require_migratable(view: JobView, to: str) -> None:
     better = found is not None and found.offer.backend == to
     if live is not None and live.offer.backend == to and not better:
         raise Conflict(f"job {name} already runs on backend {to}, which has no better offer for it")
-    if view.spec.in_place and to != LOCAL:
+    if view.spec.is_only_in_place and to != LOCAL:
         raise Conflict(
             f"job {name} runs in place, in {view.spec.in_place}, and its files were not copied",
             hint="Submit it again with `anygpu run --snapshot`; such a job can run on other machines.",

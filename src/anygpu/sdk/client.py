@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from anygpu.errors import AnygpuError, NotFound
@@ -152,24 +152,46 @@ class Client:
             self.http, f"{ROOT}/stream", cursor=StreamCursor(after=after), patience_s=patience_s
         )
 
-    def upload(self, sha256: str, archive: Path | bytes) -> bool:
-        """Upload an archive if the server does not have it. Return whether it was uploaded."""
+    def upload(
+        self, sha256: str, archive: Path | bytes, on_bytes: Callable[[int], None] = lambda size: None
+    ) -> bool:
+        """Upload a file or archive if the server does not have it. Return whether it was uploaded.
+
+        `on_bytes` is called with the size of each block that was sent.
+        """
         path = f"{ROOT}/uploads/{sha256}"
         try:
             self.http.request("HEAD", path)
             return False
         except NotFound:
-            self._put_archive(path, archive)
+            self._put_archive(path, archive, on_bytes)
             return True
 
-    def _put_archive(self, path: str, archive: Path | bytes) -> None:
+    def upload_limits(self) -> Json:
+        """Return how many bytes and files a snapshot of a working directory may have."""
+        return self._get(f"{ROOT}/snapshots/limits")
+
+    def missing_uploads(self, hashes: Sequence[str]) -> list[str]:
+        """Return those of the SHA-256 hashes whose contents the server does not have."""
+        answer = self._post(f"{ROOT}/snapshots/missing", {"sha256": list(hashes)}, repeatable=True)
+        return list(answer["missing"])
+
+    def upload_batch(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        """Upload several small contents, each with its SHA-256, in one request."""
+        body = b"".join(b"%s %d\n%s" % (sha256.encode(), len(data), data) for sha256, data in contents)
+        kind = {"Content-Type": "application/octet-stream"}
+        self.http.request("POST", f"{ROOT}/snapshots/contents", body=body, headers=kind, repeatable=True)
+
+    def _put_archive(self, path: str, archive: Path | bytes, on_bytes: Callable[[int], None]) -> None:
         kind = {"Content-Type": "application/gzip"}
         if isinstance(archive, bytes):
             self.http.request("PUT", path, body=archive, headers=kind)
+            on_bytes(len(archive))
             return
         with archive.open("rb") as file:
             size = {"Content-Length": str(archive.stat().st_size)}
-            self.http.request("PUT", path, body=file, headers={**kind, **size})
+            body = _CountedFile(file, on_bytes)
+            self.http.request("PUT", path, body=body, headers={**kind, **size})
 
     def plan(self, spec: Mapping[str, Any], files: Mapping[str, str], *, limit: int = 8) -> Json:
         """Return the server's plan for a job without starting the job.
@@ -251,6 +273,21 @@ class Client:
     def _post(self, path: str, body: Any = None, **more: Any) -> Json:
         answer: Json = self.http.request("POST", path, body=body, **more).json()
         return answer
+
+
+class _CountedFile:
+    """A file that reports how many bytes were read."""
+
+    def __init__(self, file: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+        self._file, self._on_bytes = file, on_bytes
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._on_bytes(len(data))
+        return data
+
+    def seek(self, position: int) -> int:
+        return self._file.seek(position)
 
 
 def new_key() -> str:

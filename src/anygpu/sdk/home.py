@@ -12,6 +12,7 @@ from typing import Any
 
 from anygpu.sdk.client import Client
 from anygpu.sdk.downloads import Downloader, RemoteFile, artifact_files, file_sha256, safe_path
+from anygpu.sdk.workdir import LOCAL
 from anygpu.spec.ignore import DEFAULT_NAMES
 
 CODE_SUFFIXES = (".py", ".ipynb", ".sh")
@@ -31,7 +32,10 @@ def ran_in_copy(job: Mapping[str, Any]) -> bool:
     """Return whether the newest attempt of a job ran in a copy of the user's working directory."""
     workdir = job["spec"].get("workdir") or {}
     attempts = job.get("attempts") or []
-    return bool(attempts and workdir.get("archive"))
+    if not attempts:
+        return False
+    is_elsewhere = attempts[-1]["backend"] != LOCAL or workdir.get("snapshot")
+    return bool(workdir.get("archive") or (workdir.get("manifest") and is_elsewhere))
 
 
 class HomeDirectory:

@@ -3,12 +3,13 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from anygpu.errors import AnygpuError, InvalidSpec, Problem, TooLarge
 from anygpu.sdk.client import Client
+from anygpu.sdk.snapshots import OpenProgress, no_progress
 from anygpu.sdk.workdir import asks_for_other_backends, attach_workdir, runs_only_elsewhere
 
 if TYPE_CHECKING:  # importing pydantic is slow, so it is imported only where a spec is parsed
@@ -106,11 +107,14 @@ def prepare_spec(
     workdir: str | Path | None = None,
     server_is_local: bool = False,
     check: bool = True,
+    open_progress: OpenProgress = no_progress,
+    note: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Upload the files of a job and return the spec, ready to submit.
 
     `server_is_local`: the server runs on this computer and can use its paths. `check`: check the trainer's
-    settings and dataset before uploading.
+    settings and dataset before uploading. `open_progress` shows the progress of uploads; `note` gets
+    messages for the user.
     """
     ready = dict(spec)
     if check and ready.get("trainer"):
@@ -118,7 +122,9 @@ def prepare_spec(
     if server_is_local:
         ready = _with_local_paths(ready)
     chosen = None if workdir is None else Path(workdir)
-    ready = attach_workdir(client, ready, chosen, server_is_local=server_is_local)
+    ready = attach_workdir(
+        client, ready, chosen, server_is_local=server_is_local, open_progress=open_progress, note=note
+    )
     return attach_dataset(client, ready, server_is_local=server_is_local)
 
 

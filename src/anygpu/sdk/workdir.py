@@ -1,32 +1,60 @@
 """Choose where a job runs: in place, in the user's directory, or in a copy of the directory that is uploaded."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anygpu.errors import AnygpuError, NotFound, UnsafePath
+from anygpu.errors import AnygpuError, Conflict, NotFound, TooLarge, UnsafePath
 from anygpu.sdk.client import Client
+from anygpu.sdk.snapshots import OpenProgress, no_progress, upload_snapshot
 
 LOCAL = "local"
 STRATEGIES = ("cheapest", "fastest", "balanced")
+OWN_KINDS = ("ssh",)  # kinds of backends whose machines cost nothing
 FIELDS_WITH_FILES = ("script", "command")
 
 
 def attach_workdir(
-    client: Client, spec: dict[str, Any], chosen: Path | None, *, server_is_local: bool
+    client: Client,
+    spec: dict[str, Any],
+    chosen: Path | None,
+    *,
+    server_is_local: bool,
+    open_progress: OpenProgress = no_progress,
+    note: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Return the spec with its working directory, ready to submit.
 
     `chosen` is the directory that the user named; None means the one in the spec, else the current directory.
-    The directory is uploaded if the job may run on another machine, or if the spec asks for a snapshot.
+    A snapshot of the directory is uploaded if the job may run on another machine, or if the spec asks for
+    one. `note` gets a message if that is not possible and the job can still run in place.
     """
     described = _described(spec)
-    if described.get("archive") or not (needs_files(spec) or chosen is not None):
+    if described.get("archive") or described.get("manifest"):
+        return spec
+    if not (needs_files(spec) or chosen is not None):
         return spec
     chosen = chosen or _expand(described.get("path"))
-    if server_is_local and not described.get("snapshot") and not may_run_elsewhere(client, spec):
-        return _in_place(spec, described, chosen)
-    return _with_archive(client, spec, described, chosen)
+    if not server_is_local or described.get("snapshot"):
+        return _with_copy(client, spec, {**described, "snapshot": True}, chosen, open_progress)
+    placed = _in_place(spec, described, chosen)
+    if not may_run_elsewhere(client, spec):
+        return placed
+    try:
+        copied = _with_copy(client, spec, described, chosen, open_progress)
+    except (TooLarge, UnsafePath, Conflict) as error:
+        if asks_for_other_backends(spec):
+            raise
+        note(f"The job can run on this computer only, because its directory cannot be copied. {error}")
+        return placed
+    return _placed_with_copy(placed, copied)
+
+
+def _placed_with_copy(placed: dict[str, Any], copied: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of a job that runs in place here, and elsewhere in a copy."""
+    here, there = placed["workdir"], copied["workdir"]
+    root = {"root": there["path"]} if there["path"] != here["path"] else {}
+    return {**placed, "workdir": {**here, "manifest": there["manifest"], **root}}
 
 
 def without_workdir(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,14 +103,15 @@ def asks_for_other_backends(spec: Mapping[str, Any]) -> bool:
 
 
 def may_run_elsewhere(client: Client, spec: Mapping[str, Any]) -> bool:
-    """Return whether the spec asks for other backends than `local`, and the server has one that the job may use."""
+    """Return whether the server has another backend than `local` that the job may use."""
     if runs_only_elsewhere(spec):
         return True
-    if not asks_for_other_backends(spec):
-        return False
     placement = placement_of(spec)
     allowed, forbidden = placement.get("allowed") or (), placement.get("forbidden") or ()
-    names = {each["name"] for each in client.backends.list()["backends"]} - {LOCAL, *forbidden}
+    others = [each for each in client.backends.list()["backends"] if each["name"] != LOCAL]
+    if placement.get("paid") is False:
+        others = [each for each in others if each["kind"] in OWN_KINDS]
+    names = {each["name"] for each in others} - set(forbidden)
     return bool(names & set(allowed) if allowed else names)
 
 
@@ -104,7 +133,11 @@ def _in_place(spec: dict[str, Any], described: dict[str, Any], chosen: Path | No
         return {**spec, **_script_fields(spec, name, file), "workdir": {**described, "path": str(root)}}
     script = spec.get("script")
     named = {} if script is None else {"script": _script_in(root, str(script), chosen)}
-    if named and spec.get("image") and not _script_path(str(script), root, chosen).is_relative_to(root):
+    if (
+        named
+        and spec.get("image")
+        and not _script_path(str(script), root, chosen).is_relative_to(root.resolve())
+    ):
         raise UnsafePath(
             f"{script} is not inside the working directory {root}, and the container has no other directory.",
             hint="Choose a directory that contains the script: --workdir.",
@@ -120,7 +153,7 @@ def _script_in(root: Path, script: str, chosen: Path | None) -> str:
 
 
 def _script_path(script: str, root: Path, chosen: Path | None) -> Path:
-    """Return the script's absolute path. Raise NotFound if there is no such file."""
+    """Return the script's absolute path without `..`. Raise NotFound if there is no such file."""
     path = Path(script).expanduser().absolute()
     if chosen is not None and not Path(script).is_absolute() and (root / script).exists():
         path = root / script
@@ -128,7 +161,7 @@ def _script_path(script: str, root: Path, chosen: Path | None) -> Path:
         raise NotFound(
             f"There is no script {script!r}.", hint="Check the path; it is relative to the current directory."
         )
-    return path
+    return path.parent.resolve() / path.name
 
 
 def _require_directory(chosen: Path | None) -> Path:
@@ -140,16 +173,18 @@ def _require_directory(chosen: Path | None) -> Path:
     return root
 
 
-def _with_archive(
-    client: Client, spec: dict[str, Any], described: dict[str, Any], chosen: Path | None
+def _with_copy(
+    client: Client,
+    spec: dict[str, Any],
+    described: dict[str, Any],
+    chosen: Path | None,
+    open_progress: OpenProgress,
 ) -> dict[str, Any]:
+    """Return the spec with an uploaded snapshot of its working directory."""
     file = trainer_file(spec)
     root, script = resolve_script(spec.get("script") or file, chosen)
-    from anygpu.spec.workdir import pack
-
-    with pack(root, described.get("ignore") or ()) as archive:
-        client.upload(archive.sha256, archive.path)
-        sent = {**described, "path": str(root), "archive": archive.sha256}
+    manifest = upload_snapshot(client, root, described.get("ignore") or (), open_progress)
+    sent = {**described, "path": str(root), "manifest": manifest}
     return {**spec, "workdir": sent, **_script_fields(spec, script, file)}
 
 
@@ -166,7 +201,7 @@ def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str |
     `chosen` is the directory that the user named. Without it, the current directory is uploaded; for a script
     outside the current directory, the directory of the script is uploaded.
     """
-    root = _require_directory(chosen)
+    root = _require_directory(chosen).resolve()
     if script is None:
         return _require_upload_root(root, chosen is not None), None
     path = _script_path(script, root, chosen)

@@ -18,6 +18,7 @@ from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.settings import LimitSettings
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.snapshots import Snapshots
 from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.journal import Journal
 from anygpu.store.outcomes import Outcomes
@@ -39,6 +40,7 @@ class Services:
     blobs: Blobs
     checkpoints: Checkpoints
     uploads: Uploads
+    snapshots: Snapshots
     secrets: Secrets
     authenticator: Authenticator
     outcomes: Outcomes

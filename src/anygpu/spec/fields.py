@@ -142,6 +142,15 @@ def require_relative_path(value: str) -> str:
     return value
 
 
+def path_fault(path: str) -> str:
+    """Return why a path is not relative or leads outside its directory; an empty string if it is neither."""
+    try:
+        require_relative_path(path)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
     """Return a validator that applies `parse` to values given under the field name and under its alias."""
     return BeforeValidator(lambda value: parse(value.value if isinstance(value, AliasedValue) else value))

@@ -1,5 +1,6 @@
 """JobSpec: the complete, immutable description of a job."""
 
+import posixpath
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -15,6 +16,7 @@ from anygpu.spec.fields import (
     TextPattern,
     as_number,
     as_text,
+    path_fault,
     require_relative_path,
 )
 from anygpu.spec.normalize import Finding
@@ -209,8 +211,22 @@ class JobSpec(SpecModel):
 
     @property
     def in_place(self) -> str | None:
-        """The directory of the server's machine in which the job runs, without a copy of its files; else None."""
+        """The directory in which the job runs in place on the server's machine; None if it runs in a copy."""
         return self.workdir.in_place if self.workdir is not None else None
+
+    @property
+    def is_only_in_place(self) -> bool:
+        """Whether the job can run only in place, because its files were not uploaded."""
+        return self.in_place is not None and not (self.workdir is not None and self.workdir.has_copy)
+
+    @property
+    def script_in_copy(self) -> str | None:
+        """The script's path in a copy of the working directory; None if the script is not in the copy."""
+        workdir = self.workdir
+        path = self.script
+        if path is not None and workdir is not None and workdir.root is not None and workdir.path is not None:
+            path = posixpath.relpath(posixpath.join(workdir.path, path), workdir.root)
+        return None if path is None or path_fault(path) else path
 
     @property
     def resume_job(self) -> str | None:

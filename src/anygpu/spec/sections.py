@@ -193,9 +193,10 @@ Tags = Annotated[
 class Workdir(SpecModel):
     """The working directory of the job.
 
-    The job runs in place, in the directory `path` of the server's machine, if `path` is absolute and nothing
-    was uploaded. Else it runs in a copy of the uploaded files. `archive` is set after the upload. `snapshot`
-    asks for a copy in any case.
+    On the server's machine the job runs in place, in the directory `path`, if `path` is absolute. With
+    `snapshot` or `archive`, and on other machines, it runs in a copy of the uploaded files. `manifest` is the
+    SHA-256 of an uploaded list of files; `archive` is that of an archive. `root` is the directory that was
+    uploaded, if it is not `path`: the directory of a script outside of `path`.
     """
 
     path: Line | None = None
@@ -205,10 +206,17 @@ class Workdir(SpecModel):
         str, AfterValidator(lambda path: path and require_relative_path(path)), Field(max_length=1000)
     ] = ""
     archive: Sha256 | None = None
+    manifest: Sha256 | None = None
+    root: Line | None = None
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether files were uploaded, so that the job can run in a copy of them."""
+        return self.archive is not None or self.manifest is not None
 
     @property
     def in_place(self) -> str | None:
-        """The directory in which the job runs in place; None if the job runs in a copy of its files."""
+        """The directory in which the job runs in place on the server's machine; None if it runs in a copy."""
         is_copy = self.snapshot or self.archive is not None
         return self.path if self.path and self.path.startswith("/") and not is_copy else None
 

@@ -1,4 +1,4 @@
-"""Pack a working directory into a deterministic archive: the same files always give the same bytes."""
+"""List the files of a working directory, and pack a dataset into a deterministic archive."""
 
 import gzip
 import hashlib
@@ -16,8 +16,6 @@ from typing import IO, Self
 from anygpu.errors import Conflict, NotFound, TooLarge, UnsafePath
 from anygpu.spec.ignore import OWN_IGNORE, rules_for
 
-MAX_BYTES = 1 << 30
-MAX_FILES = 100_000
 MAX_DATA_BYTES = 20 << 30
 _COMPRESSION_LEVEL = 3  # nearly as small as level 9 for source code, in a third of the time
 _MTIME_S = 315_619_200  # 2 January 1980: zip files, and so wheels, support no earlier time
@@ -58,21 +56,13 @@ class ArchiveEntry:
     link: str | None = None
 
 
-def pack(
-    root: Path,
-    ignore: Sequence[str] = (),
-    *,
-    into: Path | None = None,
-    max_bytes: int = MAX_BYTES,
-    max_files: int = MAX_FILES,
-) -> WorkdirArchive:
-    """Pack all files that are not ignored into a temporary archive in the directory `into`.
-
-    The caller removes the archive.
-    """
+def list_files(
+    root: Path, ignore: Sequence[str] = (), *, max_bytes: int, max_files: int
+) -> list[ArchiveEntry]:
+    """Return all files of a working directory that are not ignored, by name. Raises TooLarge beyond a limit."""
     entries = sorted(walk(root, ignore), key=lambda entry: entry.name)
     _check_size(entries, max_bytes, max_files)
-    return _pack_entries(entries, into)
+    return entries
 
 
 def pack_data(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA_BYTES) -> WorkdirArchive:
@@ -178,7 +168,7 @@ def _relative_link(path: Path, name: str, base: Path) -> str:
     if not (Path(absolute).is_relative_to(base) and Path(resolved).is_relative_to(base)):
         raise UnsafePath(
             f"The link {name} points outside the working directory, to {target}.",
-            hint=f"Copy the file into the directory, or add '{name}' to {OWN_IGNORE}.",
+            hint=f"Give the data with --dataset, copy it into the directory, or add '{name}' to {OWN_IGNORE}.",
             path=name,
         )
     return os.path.relpath(absolute, path.parent).replace(os.sep, "/")
@@ -222,6 +212,7 @@ def _unreadable(path: Path) -> Conflict:
 
 
 def _check_size(entries: Sequence[ArchiveEntry], max_bytes: int, max_files: int) -> None:
+    """Raise TooLarge, with the largest files and directories, if the entries exceed a limit."""
     total = sum(entry.size for entry in entries)
     if total <= max_bytes and len(entries) <= max_files:
         return
@@ -231,7 +222,7 @@ def _check_size(entries: Sequence[ArchiveEntry], max_bytes: int, max_files: int)
         f"The working directory has {_format_size(total)} in {len(entries):,} files; "
         f"the limit is {_format_size(max_bytes)} and {max_files:,} files. The largest:\n{listed}",
         hint=f"Add files that the job does not need to {OWN_IGNORE}, one per line, for example '/{largest[0][0]}'. "
-        "Give large data as a dataset.",
+        "Give large data with --dataset. The server's limit is the setting limits.snapshot_bytes.",
         size=total,
         biggest=[{"name": name, "size": size} for name, size in largest],
     )

@@ -39,6 +39,7 @@ def build_agent_service(
         stores.reports,
         stores.checkpoints,
         stores.uploads,
+        stores.snapshots,
         JobSecrets(stores.secrets),
         tickets,
         runtime.clock,

@@ -144,7 +144,10 @@ async def _assemble(
     )
     retention = build_retention(settings, stores, runtime.clock)
     agents_go_to = settings.server.agent_url or agent_url
-    reader, plans = AnalysisReader(stores.blobs, stores.uploads, policy.own_organisation), Plans(stores.blobs)
+    reader, plans = (
+        AnalysisReader(stores.blobs, stores.uploads, stores.snapshots, policy.own_organisation),
+        Plans(stores.blobs),
+    )
     past_runs = PastRuns(stores.outcomes)
     prices = build_market(settings)
     terms_of = terms_by_backend(prices.policy, backends)
@@ -167,6 +170,7 @@ async def _assemble(
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,
         uploads=stores.uploads,
+        snapshots=stores.snapshots,
         secrets=stores.secrets,
         authenticator=access,
         outcomes=stores.outcomes,
@@ -298,7 +302,7 @@ def _gate_rules(settings: Settings) -> AccessRules:
         hosts=accepted_hosts(names, public),
         origins=frozenset((*allowed, *public)),
         body_bytes=limits.spec_bytes,
-        streamed_bytes=max(limits.upload_bytes, limits.blob_bytes),
+        streamed_bytes=max(limits.upload_bytes, limits.snapshot_bytes, limits.blob_bytes),
     )
 
 

@@ -13,6 +13,7 @@ from anygpu.settings import Settings
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.factory import open_blobs
+from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
 from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.journal import OnCommit
 from anygpu.store.outcomes import Outcomes
@@ -40,6 +41,7 @@ class Stores:
     blobs: Blobs
     checkpoints: Checkpoints
     uploads: Uploads
+    snapshots: Snapshots
     secrets: Secrets
     profiles: Profiles
     outcomes: Outcomes
@@ -60,13 +62,16 @@ async def open_server_keys(settings: Settings, database: Database, *, accept_new
 
 def open_stores(settings: Settings, database: Database, secret: bytes, on_commit: OnCommit) -> Stores:
     blobs = open_blobs(settings.blobs_url, secret=secret, options=_blob_options(settings))
+    uploads = Uploads(blobs, url_life_s=settings.store.signed_url_s)
+    limits = SnapshotLimits(settings.limits.snapshot_bytes, settings.limits.snapshot_files)
     return Stores(
         database=database,
         journal=SqlJournal(database, on_commit=on_commit, alone=settings.embedded),
         reports=SqlReports(database, log_quota_bytes=settings.store.log_quota_bytes),
         blobs=blobs,
         checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
-        uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
+        uploads=uploads,
+        snapshots=Snapshots(blobs, uploads, limits),
         secrets=Secrets(database, _vault_file(settings)),
         profiles=Profiles(database, _vault_file(settings)),
         outcomes=Outcomes(database),
@@ -87,7 +92,9 @@ def build_retention(settings: Settings, stores: Stores, clock: SystemClock) -> R
         return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
 
     keep_days = settings.store.retention_days
-    return Retention(stores.blobs, stores.uploads, kept_jobs, prune_journal, clock, keep_days=keep_days)
+    return Retention(
+        stores.blobs, stores.uploads, stores.snapshots, kept_jobs, prune_journal, clock, keep_days=keep_days
+    )
 
 
 def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[RotationResult]]:

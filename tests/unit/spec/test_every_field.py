@@ -93,6 +93,13 @@ FIELDS: dict[str, Chooses | Assigned | Refused | Proven] = {
     "workdir.path": Proven(
         "tests/acceptance/cli/test_in_place.py", "test_a_job_file_runs_in_its_own_directory"
     ),
+    "workdir.manifest": Proven(
+        "tests/acceptance/cli/test_snapshots.py", "test_only_changed_files_are_sent_again"
+    ),
+    "workdir.root": Proven(
+        "tests/acceptance/cli/test_snapshots.py",
+        "test_a_script_elsewhere_runs_in_place_here_and_in_a_copy_there",
+    ),
     "workdir.snapshot": Proven("tests/acceptance/cli/test_in_place.py", "test_a_snapshot_runs_in_a_copy"),
     "workdir.ignore": Proven(
         "tests/unit/spec/test_ignore.py", "test_our_own_ignore_file_wins_over_git_and_the_spec_over_both"

@@ -4,12 +4,11 @@ from pathlib import Path
 
 from tests.unit.spec.conftest import Make
 
-from anygpu.spec.workdir import pack
+from anygpu.spec.workdir import walk
 
 
 def names(root: Path, *ignore: str) -> list[str]:
-    with pack(root, ignore) as archive:
-        return list(archive.files)
+    return sorted(entry.name for entry in walk(root, ignore))
 
 
 def test_git_caches_and_environments_are_ignored_by_default(make: Make) -> None:

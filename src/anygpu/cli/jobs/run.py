@@ -197,6 +197,7 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
     from anygpu.cli.jobs.job_file import home_directory
     from anygpu.cli.jobs.results import bring_results_home
     from anygpu.cli.jobs.warnings import submission_warnings
+    from anygpu.cli.terminal.transfer import TransferLine
     from anygpu.sdk.context import find_context
     from anygpu.sdk.submission import prepare_spec
     from anygpu.sdk.workdir import without_workdir
@@ -208,7 +209,12 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
             without_workdir(request.document.data)
             if not request.sends_files
             else prepare_spec(
-                client, request.document.data, server_is_local=is_local, check=request.checks_dataset
+                client,
+                request.document.data,
+                server_is_local=is_local,
+                check=request.checks_dataset,
+                open_progress=lambda total: TransferLine("Uploading", total),
+                note=print_message,
             )
         )
         submitted = client.submit(spec)

@@ -30,20 +30,21 @@ def build_assignment(
     resume: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     spec = view.spec
+    directory = in_place_directory(view, attempt, policy)
     return {
-        **_entry_point(spec),
+        **_entry_point(spec, spec.script if directory else spec.script_in_copy),
         "python": spec.python,
         "image": spec.image,
         "env": {**spec.env, **_tracker_env(spec)},
         "secrets": dict(secrets),
         "archive": archive,
-        **_directory(view, attempt, policy),
+        **({"directory": directory} if directory else {}),
         "subdir": spec.workdir.subdir if spec.workdir else "",
         "requirements": _requirements(spec, attempt),
         "setup": list(spec.setup),
         "dataset": _dataset(spec, data),
         "outputs": list(spec.outputs),
-        **_results(view, attempt, policy),
+        **({} if directory else _results(spec, policy)),
         "checkpoint": {
             "paths": list(spec.checkpoint.paths),
             "every_s": spec.checkpoint.every_s,
@@ -58,10 +59,10 @@ def build_assignment(
     }
 
 
-def _entry_point(spec: JobSpec) -> dict[str, Any]:
+def _entry_point(spec: JobSpec, script: str | None) -> dict[str, Any]:
     run: dict[str, Any] = {"argv": None, "shell": None, "code": None}
     if spec.script is not None:
-        run["argv"] = ["python", spec.script, *spec.args]
+        run["argv"] = ["python", script or spec.script, *spec.args]
     elif isinstance(spec.command, str):
         run["shell"] = spec.command
     elif spec.command is not None:
@@ -79,26 +80,24 @@ def _entry_point(spec: JobSpec) -> dict[str, Any]:
     return run
 
 
-def _directory(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> dict[str, str]:
-    """Return the directory in which the job runs in place; empty if the job runs in a directory of its own.
+def in_place_directory(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> str | None:
+    """Return the directory in which the job runs in place; None if the job runs in a directory of its own.
 
     A directory of the server's machine is used only for attempts on this machine, and only for jobs of the
     server's own organisation. An agent on this machine has the server's version, so it knows the field.
     """
-    directory = view.spec.in_place
     is_here = attempt.offer.backend == LOCAL and view.organisation == policy.own_organisation
-    return {"directory": directory} if directory is not None and is_here else {}
+    return view.spec.in_place if is_here else None
 
 
-def _results(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> dict[str, Any]:
-    """Return the rule by which new files of the working directory are results; empty if none are.
+def _results(spec: JobSpec, policy: ControlPolicy) -> dict[str, Any]:
+    """Return the rule by which new files of a copied working directory are results; empty if none are.
 
-    None are if the job runs in place (its files are in the user's directory already), if the spec says which
-    files to keep, and for a trainer without files, whose results are in its output directory.
+    None are if the spec says which files to keep, and for a trainer without files, whose results are in its
+    output directory.
     """
-    spec = view.spec
     own_files = spec.trainer is not None and spec.workdir is None
-    if spec.outputs or own_files or _directory(view, attempt, policy):
+    if spec.outputs or own_files:
         return {}
     ignore = [*sorted(DEFAULT_NAMES), *(f"*{suffix}" for suffix in DEFAULT_SUFFIXES)]
     limits = {"max_bytes": policy.results_bytes, "max_files": policy.results_files}

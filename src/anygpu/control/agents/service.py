@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_step, to_text
-from anygpu.control.agents.assignment import build_assignment
+from anygpu.control.agents.assignment import build_assignment, in_place_directory
 from anygpu.control.agents.tickets import AttemptKey, Tickets
 from anygpu.control.clock import Clock, WakeSignal
 from anygpu.control.policy import ControlPolicy
@@ -27,6 +27,7 @@ from anygpu.events.types import (
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.keys import UploadOwner
+from anygpu.store.blobs.snapshots import Snapshots
 from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.journal import Decide, Journal, require_intact
 from anygpu.store.reports import ReportBatch, Reports, ReportState
@@ -118,6 +119,7 @@ class AgentService:
         reports: Reports,
         checkpoints: Checkpoints,
         uploads: Uploads,
+        snapshots: Snapshots,
         secrets: SecretReader,
         tickets: Tickets,
         clock: Clock,
@@ -128,6 +130,7 @@ class AgentService:
         self._reports = reports
         self._checkpoints = checkpoints
         self._uploads = uploads
+        self._snapshots = snapshots
         self._secrets = secrets
         self._tickets = tickets
         self._clock = clock
@@ -189,7 +192,7 @@ class AgentService:
             attempt,
             self._policy,
             secrets=await self._secrets.resolve(view.organisation, view.project, view.spec.secrets),
-            archive=await self._archive(view),
+            archive=await self._archive(view, attempt),
             data=await self._data(view),
             resume=await self._resume(attempt),
         )
@@ -206,8 +209,14 @@ class AgentService:
             "work": work,
         }
 
-    async def _archive(self, view: JobView) -> dict[str, Any] | None:
-        sha256 = view.spec.workdir.archive if view.spec.workdir else None
+    async def _archive(self, view: JobView, attempt: AttemptView) -> dict[str, Any] | None:
+        workdir = view.spec.workdir
+        if workdir is None or in_place_directory(view, attempt, self._policy):
+            return None
+        sha256 = workdir.archive
+        if sha256 is None and workdir.manifest is not None:
+            now_ms = self._clock.wall_ms()
+            sha256 = await self._snapshots.archive(view.organisation, workdir.manifest, now_ms=now_ms)
         if sha256 is None:
             return None
         return {"url": await self._uploads.url(view.organisation, sha256), "sha256": sha256, "size": None}

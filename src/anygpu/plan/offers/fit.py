@@ -40,7 +40,7 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = N
         return "forbidden by the job"
     if offer.refused:
         return offer.refused
-    if spec.in_place and offer.backend != LOCAL:
+    if spec.is_only_in_place and offer.backend != LOCAL:
         return f"has no copy of the job's files: the job runs in place, in {spec.in_place}; submit it with --snapshot"
     if offer.max_run_or_inf_s <= 0:
         return "has no time left for a run: its reservation is about to end"

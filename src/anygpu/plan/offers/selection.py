@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anygpu.events.offers import MICROUSD, Offer, OfferKey
+from anygpu.events.offers import LOCAL, MICROUSD, Offer, OfferKey
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer
 from anygpu.plan.offers.consent import consent_reason
@@ -186,7 +186,11 @@ def _price_score(offer: Offer) -> float:
     return offer.price_microusd_per_hour + offer.expected_wait_s
 
 
-def _sort_key(result: FitResult) -> tuple[bool, bool, bool, int, float, str, str]:
+def _sort_key(result: FitResult) -> tuple[bool, bool, bool, int, float, bool, str, str]:
+    """Return the key by which offers are ordered. Of equal offers, the server's own machine is first.
+
+    There a job can run in place, without a copy of its files.
+    """
     offer = result.offer
-    is_rejected, waits = bool(result.rejection), bool(result.wait_reason)
-    return is_rejected, waits, result.avoided, result.preference, result.score, offer.backend, offer.name
+    order = bool(result.rejection), bool(result.wait_reason), result.avoided, result.preference, result.score
+    return *order, offer.backend != LOCAL, offer.backend, offer.name

@@ -19,7 +19,7 @@ SESSION_COOKIE = "anygpu_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
 PUBLIC_PREFIXES = ("/login/", "/blobs/")  # authenticated by a one-time code or a signature
-STREAMED_PREFIXES = ("/blobs/", "/api/v1/uploads/")
+STREAMED_PREFIXES = ("/blobs/", "/api/v1/uploads/", "/api/v1/snapshots/")
 MAX_CALLERS = 10_000
 
 

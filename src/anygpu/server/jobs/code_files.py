@@ -3,8 +3,10 @@
 import os
 from pathlib import Path, PurePosixPath
 
+from anygpu.errors import AnygpuError
 from anygpu.spec.ignore import DEFAULT_NAMES, DEFAULT_SUFFIXES
 from anygpu.spec.jobspec import JobSpec
+from anygpu.store.blobs.snapshots import SnapshotFile, Snapshots
 
 MAX_ENTRIES = 5_000  # names that are looked at: the directory may contain millions of data files
 MAX_TOTAL_BYTES = 16 * 1024 * 1024
@@ -34,6 +36,37 @@ def read_code(spec: JobSpec, directory: str) -> dict[str, bytes]:
             found[name] = text
             left -= len(text)
     return found
+
+
+async def read_snapshot_code(
+    snapshots: Snapshots, organisation: str, spec: JobSpec, sha256: str
+) -> dict[str, bytes]:
+    """Return the script and the small code and configuration files of a snapshot, by path.
+
+    Paths are relative to the directory in which the job starts; empty if the snapshot cannot be read.
+    """
+    from anygpu.plan.analyse.job import MAX_BYTES, MAX_FILES, READABLE_SUFFIXES
+
+    prefix = f"{spec.workdir.subdir}/" if spec.workdir and spec.workdir.subdir else ""
+    try:
+        files = await snapshots.read(organisation, sha256)
+        near = sorted((file for file in files if file.path.startswith(prefix)), key=_depth)
+        code = [file for file in near if file.path.endswith(READABLE_SUFFIXES) and file.size <= MAX_BYTES]
+        contents = {
+            file.path.removeprefix(prefix): await snapshots.content(organisation, file)
+            for file in code[:MAX_FILES]
+            if file.link is None
+        }
+    except AnygpuError:
+        return {}
+    script = spec.script_in_copy
+    if script in contents and spec.script is not None:
+        contents[spec.script] = contents[script]
+    return contents
+
+
+def _depth(file: SnapshotFile) -> tuple[int, str]:
+    return file.path.count("/"), file.path
 
 
 def _code_paths(root: Path) -> list[Path]:

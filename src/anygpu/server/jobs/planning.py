@@ -14,9 +14,10 @@ from anygpu.control.clock import Clock
 from anygpu.control.schedule.compare import ReadPastRuns, TermsOf
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer
-from anygpu.server.jobs.code_files import read_code
+from anygpu.server.jobs.code_files import read_code, read_snapshot_code
 from anygpu.spec.jobspec import JobSpec
 from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.snapshots import Snapshots
 from anygpu.store.blobs.uploads import Uploads
 
 # The analyser and the catalog are loaded by the first plan, because a server start needs neither.
@@ -97,8 +98,8 @@ class AnalysisReader:
     the server's own organisation.
     """
 
-    def __init__(self, blobs: Blobs, uploads: Uploads, own_organisation: str) -> None:
-        self._blobs, self._uploads = blobs, uploads
+    def __init__(self, blobs: Blobs, uploads: Uploads, snapshots: Snapshots, own_organisation: str) -> None:
+        self._blobs, self._uploads, self._snapshots = blobs, uploads, snapshots
         self._own_organisation = own_organisation
         self._cache: OrderedDict[object, Analysis | None] = OrderedDict()
 
@@ -119,10 +120,14 @@ class AnalysisReader:
         return analysis
 
     async def _read_files(self, spec: JobSpec, organisation: str) -> dict[str, bytes]:
-        """Return the code of a job that runs in place; empty for other jobs."""
-        if spec.in_place is None or organisation != self._own_organisation:
+        """Return the code of a job that runs in place or has a snapshot; empty for other jobs."""
+        if spec.trainer is not None or spec.workdir is None:
             return {}
-        return await asyncio.to_thread(read_code, spec, spec.in_place)
+        if spec.in_place is not None and organisation == self._own_organisation:
+            return await asyncio.to_thread(read_code, spec, spec.in_place)
+        if spec.workdir.manifest is None:
+            return {}
+        return await read_snapshot_code(self._snapshots, organisation, spec, spec.workdir.manifest)
 
     async def _read_archive(self, spec: JobSpec, organisation: str) -> bytes:
         """Return the archive of the working directory; empty if there is none or it is too large to analyse."""

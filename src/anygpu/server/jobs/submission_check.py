@@ -9,6 +9,7 @@ from anygpu.errors import Forbidden, InvalidSpec, Problem
 from anygpu.plan.offers.fit import missing_modules_reason
 from anygpu.server.services import Services
 from anygpu.spec.jobspec import JobSpec
+from anygpu.store.blobs.snapshots import Snapshots
 from anygpu.store.scope import Scope
 from anygpu.suggest import did_you_mean
 from anygpu.trainers.registry import missing_modules
@@ -65,7 +66,7 @@ def _profile_problems(spec: JobSpec, visible: set[str]) -> Iterator[Problem]:
 def _script_problems(spec: JobSpec) -> Iterator[Problem]:
     """Yield a problem for a script that cannot exist: no working directory was sent, and no setup creates it."""
     file = spec.script or spec.trainer_file
-    if file is None or spec.setup or (spec.workdir and (spec.workdir.archive or spec.workdir.path)):
+    if file is None or spec.setup or (spec.workdir and (spec.workdir.has_copy or spec.workdir.path)):
         return
     yield Problem(
         "script" if spec.script else "trainer",
@@ -80,12 +81,26 @@ async def _upload_problems(services: Services, scope: Scope, spec: JobSpec) -> l
     archive = spec.workdir.archive if spec.workdir else None
     wanted = [("workdir.archive", archive)] if archive else []
     wanted += [("dataset.parts", part) for part in (spec.dataset.parts if spec.dataset else ())]
+    manifest = spec.workdir.manifest if spec.workdir else None
+    wanted += [("workdir.manifest", manifest)] if manifest else []
     hint = "upload it first: PUT /api/v1/uploads/{sha256}"
-    return [
+    problems = [
         Problem(place, sha256, "was not uploaded", hint, SOURCE)
         for place, sha256 in wanted
         if not await services.uploads.has(scope.organisation, sha256)
     ]
+    if manifest and not problems:
+        problems += await _snapshot_problems(services.snapshots, scope.organisation, manifest)
+    return problems
+
+
+async def _snapshot_problems(snapshots: Snapshots, organisation: str, manifest: str) -> list[Problem]:
+    lost = await snapshots.lost_contents(organisation, await snapshots.read(organisation, manifest))
+    if not lost:
+        return []
+    message = f"the contents of {len(lost)} files were not uploaded, such as {lost[0]!r}"
+    hint = "ask for missing contents first: POST /api/v1/snapshots/missing"
+    return [Problem("workdir.manifest", manifest, message, hint, SOURCE)]
 
 
 def _framework_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from anygpu.events.types import JobCompleted
 from anygpu.events.view import JobView
 from anygpu.server.process import log
 from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.snapshots import Snapshots
 from anygpu.store.blobs.sweep import sweep_blobs
 from anygpu.store.blobs.uploads import Uploads
 
@@ -62,13 +63,14 @@ class Retention:
         self,
         blobs: Blobs,
         uploads: Uploads,
+        snapshots: Snapshots,
         kept_jobs: KeptJobs,
         prune: Prune,
         clock: Clock,
         *,
         keep_days: float,
     ) -> None:
-        self._blobs, self._uploads = blobs, uploads
+        self._blobs, self._uploads, self._snapshots = blobs, uploads, snapshots
         self._kept_jobs, self._prune = kept_jobs, prune
         self._clock = clock
         self._keep_ms = int(keep_days * DAY_MS)
@@ -92,12 +94,17 @@ class Retention:
 
     async def _referenced_keys(self, since_ms: int) -> set[str]:
         keys: set[str] = set()
+        snapshots: set[tuple[str, str]] = set()
         async for view in self._kept_jobs(since_ms):
             keys.update(checkpoint.manifest for checkpoint in view.checkpoints)
             keys.update(artifact.key for artifact in view.artifacts)
             keys.update([view.plan] if view.plan else [])
             if view.spec.workdir is not None and view.spec.workdir.archive is not None:
                 keys.add(self._uploads.key(view.organisation, view.spec.workdir.archive))
+            if view.spec.workdir is not None and view.spec.workdir.manifest is not None:
+                snapshots.add((view.organisation, view.spec.workdir.manifest))
             if view.spec.dataset is not None:
                 keys.update(self._uploads.key(view.organisation, part) for part in view.spec.dataset.parts)
+        for organisation, sha256 in snapshots:
+            keys |= await self._snapshots.upload_keys(organisation, sha256)
         return keys

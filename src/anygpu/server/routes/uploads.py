@@ -1,4 +1,4 @@
-"""Archives of working directories, stored under the SHA-256 of their content."""
+"""Files and archives of working directories, stored under the SHA-256 of their content."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from fastapi import Path, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from anygpu.api.reports import StoredArchive
+from anygpu.api.uploads import StoredArchive
 from anygpu.errors import BlobCorrupt, InvalidSpec, NotFound, Problem
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.errors import MalformedRequest
@@ -31,12 +31,12 @@ FRESH_MS = 12 * 3600 * 1000  # retention may remove an older archive before a jo
 async def put_archive(
     sha256: Sha256, request: Request, services: ServicesDep, caller: CallerDep
 ) -> JsonResponse:
-    """Store a .tar.gz archive. The SHA-256 of its content must be the one in the path."""
+    """Store a file, or a .tar.gz archive. The SHA-256 of its content must be the one in the path."""
     organisation = caller.scope.organisation
     if await services.uploads.has(organisation, sha256, since_ms=services.clock.wall_ms() - FRESH_MS):
         return JsonResponse(StoredArchive(sha256=sha256, size=None), 200)
     try:
-        limit = services.limits.upload_bytes
+        limit = max(services.limits.upload_bytes, services.limits.snapshot_bytes)
         info = await services.uploads.save(organisation, sha256, request.stream(), limit=limit)
     except ClientDisconnect:
         raise MalformedRequest(

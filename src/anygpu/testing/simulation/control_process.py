@@ -14,6 +14,7 @@ from anygpu.control.schedule.compare import OfferComparer, no_analysis
 from anygpu.control.supervisor import Supervisor
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
 from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.journal import Journal
 from anygpu.store.reports import Reports
@@ -68,11 +69,13 @@ class ControlProcess:
         self._shared.loop.create_task(self._new_supervisor().run(), name=self.name)
 
     def _new_agent_service(self) -> AgentService:
+        uploads = Uploads(self._blobs)
         return AgentService(
             self.journal,
             self._reports,
             self._checkpoints,
-            Uploads(self._blobs),
+            uploads,
+            Snapshots(self._blobs, uploads, SnapshotLimits(max_bytes=2**30, max_files=1000)),
             _NoSecrets(),
             self._tickets,
             self._clock,

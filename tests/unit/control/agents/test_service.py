@@ -25,6 +25,7 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, CancelRequested, Event, JobSubmitted
 from anygpu.spec.load import from_mapping
 from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
 from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.reports import ReportBatch
 from anygpu.store.scope import SYSTEM, Scope
@@ -60,6 +61,7 @@ class Server:
             self.evidence,
             checkpoints,
             uploads,
+            Snapshots(self.blobs, uploads, SnapshotLimits(max_bytes=2**20, max_files=100)),
             NoSecrets(),
             TICKETS,
             clock,

@@ -64,6 +64,12 @@ UNFIT = [
 ]
 
 
+def test_of_equal_offers_the_servers_machine_is_first() -> None:
+    here = replace(BOX, backend="local")
+    plan = make_plan(spec(), as_candidates([BOX, here]))
+    assert [result.offer.backend for result in plan.ranked] == ["local", "box"]
+
+
 def test_a_job_in_place_fits_the_servers_machine_and_a_copy_fits_others() -> None:
     here = replace(BOX, backend="local")
     assert unsuitable_reason(spec(workdir="/home/me"), here) == ""
