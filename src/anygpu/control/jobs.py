@@ -8,6 +8,7 @@ from typing import Any
 
 from anygpu.control.clock import Clock, Randomness, WakeSignal
 from anygpu.control.ids import new_job_id
+from anygpu.control.resume import find_resume_point
 from anygpu.errors import Conflict, InvalidSpec, NotFound
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import LOCAL
@@ -25,6 +26,7 @@ from anygpu.spec.load import from_mapping
 from anygpu.spec.trainer_check import trainer_problems
 from anygpu.spec.unsupported import unsupported_fields
 from anygpu.spec.workdir_check import workdir_problems
+from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.journal import Decide, Journal, TransactionResult, require_intact
 from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
@@ -48,6 +50,7 @@ class Jobs:
         self,
         journal: Journal,
         reports: Reports,
+        checkpoints: Checkpoints,
         clock: Clock,
         randomness: Randomness,
         wake: WakeSignal,
@@ -55,6 +58,7 @@ class Jobs:
     ) -> None:
         self._journal = journal
         self._reports = reports
+        self._checkpoints = checkpoints
         self._clock = clock
         self._randomness = randomness
         self._wake = wake
@@ -67,7 +71,8 @@ class Jobs:
         """
         event = JobSubmitted(spec=spec, person=scope.person)
         if spec.resume_from is not None:
-            event = await self._resume_event(scope, spec, spec.resume_from)
+            old = await self._journal.view(scope, spec.resume_job or "")
+            event = await self._resume_event(scope, spec, old, spec.resume_step)
         return await self._submit(scope, event)
 
     async def cancel(self, scope: Scope, job_id: str) -> JobView:
@@ -137,8 +142,10 @@ class Jobs:
         self._wake.set(job_id)
         return written.view
 
-    async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> TransactionResult:
-        """Submit a new job that continues from the newest checkpoint of an ended job.
+    async def resume(
+        self, scope: Scope, job_id: str, overrides: Mapping[str, Any], step: int | None = None
+    ) -> TransactionResult:
+        """Submit a new job that continues from a checkpoint of an ended job: the newest, or that of `step`.
 
         `overrides` replace fields of the ended job's spec.
         """
@@ -153,17 +160,41 @@ class Jobs:
             mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"}
         )
         spec = from_mapping({**same, **overrides}, source="resume")
-        event = JobSubmitted(
-            spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=old.newest_checkpoint
-        )
-        return await self._submit(scope, event)
+        return await self._submit(scope, await self._resume_event(scope, spec, old, step))
 
-    async def _resume_event(self, scope: Scope, spec: JobSpec, reference: str) -> JobSubmitted:
-        job_id, _, step = reference.partition("@")
-        old = await self._journal.view(scope, job_id)
+    async def _resume_event(
+        self, scope: Scope, spec: JobSpec, old: JobView, step: int | None
+    ) -> JobSubmitted:
+        """Return the submission of a job that continues `old`.
+
+        It has all checkpoints up to the one to resume from, so that the scheduler can use an older one if that
+        one is damaged by then.
+        """
         require_intact(old)
-        checkpoint = _checkpoint(old, step)
-        return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
+        checkpoints = old.checkpoints if step is None else _checkpoints_until(old, step)
+        if step is not None:
+            await self._require_undamaged(old, checkpoints[-1])
+        return JobSubmitted(
+            spec=spec,
+            person=scope.person,
+            resumed_from=old.id,
+            resume_checkpoint=checkpoints[-1] if checkpoints else None,
+            resume_checkpoints=checkpoints,
+        )
+
+    async def _require_undamaged(self, view: JobView, chosen: CheckpointRef) -> None:
+        """Raise Conflict if the checkpoint that a user has chosen is damaged, naming those that are not."""
+        found = await find_resume_point(self._checkpoints, [chosen])
+        if found.checkpoint is not None:
+            return
+        others = [c for c in view.checkpoints if c.id != chosen.id]
+        intact = [c.step for c in others if await self._checkpoints.is_intact(c.manifest)]
+        steps = ", ".join(map(str, intact)) or "none"
+        raise Conflict(
+            f"the checkpoint of step {chosen.step} of job {view.name or view.id} is damaged;"
+            f" steps of its intact checkpoints: {steps}",
+            hint="Choose one of these, or leave out the step to use the newest intact one.",
+        )
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> TransactionResult:
         require_supported(event.spec, may_run_in_place=scope.organisation == self._own_organisation)
@@ -196,13 +227,12 @@ def require_migratable(view: JobView, to: str) -> None:
         )
 
 
-def _checkpoint(view: JobView, step: str) -> CheckpointRef | None:
-    if not step:
-        return view.newest_checkpoint
-    for checkpoint in view.checkpoints:
-        if str(checkpoint.step) == step:
-            return checkpoint
-    kept = ", ".join(str(c.step) for c in view.checkpoints) or "none"
-    raise NotFound(
-        f"job {view.name or view.id} has no checkpoint at step {step}; steps of its checkpoints: {kept}"
-    )
+def _checkpoints_until(view: JobView, step: int) -> tuple[CheckpointRef, ...]:
+    """Return the checkpoints up to the newest one of `step`, oldest first. Raise NotFound if there is none."""
+    index = max((n for n, each in enumerate(view.checkpoints) if each.step == step), default=None)
+    if index is None:
+        kept = ", ".join(str(c.step) for c in view.checkpoints) or "none"
+        raise NotFound(
+            f"job {view.name or view.id} has no checkpoint at step {step}; steps of its checkpoints: {kept}"
+        )
+    return view.checkpoints[: index + 1]

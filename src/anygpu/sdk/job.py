@@ -154,9 +154,10 @@ class Job:
         """Delete this job, which must have ended, with its logs, metrics and files."""
         self._client.delete(self.id)
 
-    def resume(self, **overrides: Any) -> "Job":
-        """Start a new job from this job's newest checkpoint, and return the new job."""
-        return Job(self._client, self._client.resume(self.id, overrides)["id"])
+    def resume(self, *, from_step: int | None = None, **overrides: Any) -> "Job":
+        """Start a new job from this job's newest intact checkpoint, or from that of a step. Return the new job."""
+        chosen = {} if from_step is None else {"resume_from": from_step}
+        return Job(self._client, self._client.resume(self.id, {**overrides, **chosen})["id"])
 
     def fetch(
         self, directory: str | Path = ".", *, checkpoints: bool = False, force: bool = False

@@ -161,6 +161,7 @@ async def _assemble(
         jobs=Jobs(
             stores.journal,
             stores.reports,
+            stores.checkpoints,
             runtime.clock,
             runtime.randomness,
             runtime.wake,

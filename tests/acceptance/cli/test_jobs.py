@@ -234,3 +234,22 @@ def test_doctor_finds_the_server_and_nothing_wrong(anygpu: Shell) -> None:
 
 def test_retention_can_be_tried_without_removing_anything(anygpu: Shell) -> None:
     assert anygpu.json("gc", "--dry-run")["dry_run"] is True
+
+
+def test_a_job_is_resumed_from_the_step_that_was_chosen(anygpu: Shell) -> None:
+    anygpu.write(
+        "t.py",
+        "import pathlib, sys, anygpu",
+        "path = anygpu.resume_path()",
+        "print('from', pathlib.Path(path).read_text() if path else 0, flush=True)",
+        "if path: sys.exit()",
+        "for step in (4, 5, 6):",
+        "    pathlib.Path('state').write_text(str(step))",
+        "    anygpu.checkpoint('state', step=step, wait=True)",
+        "sys.exit(3)",
+    )
+    anygpu("run", "-n", "chosen", "t.py", code=3)
+    ended = anygpu.json("show", "chosen")["id"]
+    assert b"from 5" in anygpu("resume", ended, "--from-step", "5").stdout
+    said = anygpu("resume", ended, "--from-step", "9", code=66).stderr
+    assert b"steps of its checkpoints: 4, 5, 6" in said

@@ -19,7 +19,9 @@ from anygpu.events.types import (
     StartRequested,
 )
 from anygpu.spec.load import from_mapping
+from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.scope import SYSTEM, Scope
+from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
@@ -34,7 +36,14 @@ async def a_job(*events: Event, **placement: Any) -> tuple[Jobs, MemoryJournal]:
     spec = from_mapping({"script": "train.py", "placement": placement})
     await journal.submit(LAB, "job", JobSubmitted(spec=spec), at_ms=1)
     await journal.transact(SYSTEM, "job", lambda _: events, at_ms=2)
-    return Jobs(journal, MemoryReports(), VirtualClock(loop), SeededRandomness("x"), SimWake(loop)), journal
+    return Jobs(
+        journal,
+        MemoryReports(),
+        Checkpoints(MemoryBlobs()),
+        VirtualClock(loop),
+        SeededRandomness("x"),
+        SimWake(loop),
+    ), journal
 
 
 async def last(journal: MemoryJournal) -> Event:
@@ -89,7 +98,9 @@ async def test_a_job_that_holds_nothing_has_nothing_to_let_go() -> None:
 async def test_deleting_a_job_deletes_its_reports_too() -> None:
     loop = VirtualLoop()
     journal, reports = MemoryJournal(now_s=loop.time), MemoryReports()
-    jobs = Jobs(journal, reports, VirtualClock(loop), SeededRandomness("x"), SimWake(loop))
+    jobs = Jobs(
+        journal, reports, Checkpoints(MemoryBlobs()), VirtualClock(loop), SeededRandomness("x"), SimWake(loop)
+    )
     written = await jobs.submit(LAB, from_mapping({"script": "train.py"}))
     job_id = written.view.id
     await reports.record_heartbeat(job_id, 1, at_ms=1)

@@ -147,19 +147,33 @@ def rm_command(jobs: tuple[str, ...], yes: bool, as_json: bool, context_name: st
     multiple=True,
     help="Change a field of the spec, such as limits.timeout=6h. Repeatable.",
 )
+@click.option(
+    "--from-step",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Start from the checkpoint of step N instead of the newest.",
+)
 @click.option("--detach", "-d", is_flag=True, help="Submit, print the new job's id, and exit.")
 @json_option
 @context_option
 @click.pass_context
 def resume_command(
-    context: click.Context, /, job: str, sets: tuple[str, ...], detach: bool, as_json: bool, context_name: str
+    context: click.Context,
+    /,
+    job: str,
+    sets: tuple[str, ...],
+    from_step: int | None,
+    detach: bool,
+    as_json: bool,
+    context_name: str,
 ) -> None:
-    """Start a new job from the newest checkpoint of an ended JOB, and follow it."""
+    """Start a new job from the newest intact checkpoint of an ended JOB, and follow it."""
     from anygpu.spec.flags import from_flags
 
     client = connect(context_name)
     old = client.job(job)
-    submitted = client.resume(old["id"], from_flags({}, sets))
+    chosen = {} if from_step is None else {"resume_from": from_step}
+    submitted = client.resume(old["id"], {**from_flags({}, sets), **chosen})
     if not old.get("checkpoint"):
         print_message("The ended job saved no checkpoint, so the new job starts from the beginning.")
     context.exit(print_submission(submitted, as_json) if detach else follow_job(client, submitted, as_json))

@@ -12,6 +12,7 @@ from anygpu.server.http.bodies import JsonResponse, read_json, read_object
 from anygpu.server.http.openapi import MODEL_EXAMPLE, SPEC_EXAMPLE, SPEC_SCHEMA, object_body
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs import render
+from anygpu.server.jobs.checkpoint_choice import take_chosen_step
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.jobs.submission_check import require_place, require_runnable
 from anygpu.server.services import CallerDep, Services, ServicesDep
@@ -147,16 +148,19 @@ async def resume_job(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> JsonResponse:
-    """Submit a new job that continues an ended job from its newest checkpoint.
+    """Submit a new job that continues an ended job from its newest intact checkpoint.
 
-    The body overrides fields of the spec.
+    The body overrides fields of the spec. `resume_from` (a step, or `job@step` of this job) or a number as
+    `checkpoint` chooses the checkpoint of that step.
     """
     overrides = await read_object(request)
     view = await resolve_job(services.journal, caller.scope, ref)
+    step = await take_chosen_step(services.journal, caller.scope, view, overrides)
     require_place(services, caller.scope, view.spec)
     if idempotency_key:
         overrides.setdefault("idempotency_key", idempotency_key)
-    return await submission_response(services, await services.jobs.resume(caller.scope, view.id, overrides))
+    resumed = await services.jobs.resume(caller.scope, view.id, overrides, step)
+    return await submission_response(services, resumed)
 
 
 async def parse_spec(services: Services, caller: Caller, body: Any, key: str | None) -> JobSpec:

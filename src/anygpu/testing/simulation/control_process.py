@@ -62,7 +62,9 @@ class ControlProcess:
         self._wake = _new_wake(shared, life)
         self._tickets = Tickets(SECRET)
         self._checkpoints = Checkpoints(self._blobs)
-        self.jobs = Jobs(self.journal, self._reports, self._clock, self._randomness, self._wake)
+        self.jobs = Jobs(
+            self.journal, self._reports, self._checkpoints, self._clock, self._randomness, self._wake
+        )
         self.agent_service = self._new_agent_service()
 
     def start(self) -> None:
