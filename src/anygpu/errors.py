@@ -214,7 +214,7 @@ class LeaseLost(AnygpuError):
 
 
 class StorageFull(AnygpuError):
-    """The disk or bucket is full. Free space with `anygpu gc`; no data that was accepted before is lost."""
+    """The disk or bucket is full. Free space with `anygpu gc --empty-trash`; no data that was accepted is lost."""
 
     code = "storage_full"
     retryable = True

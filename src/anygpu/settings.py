@@ -81,6 +81,15 @@ class StoreSettings:
     gc_every_s: float = setting(
         86400.0, "seconds between removals of expired data; 0: only with `anygpu gc`", minimum=0
     )
+    trash_days: float = setting(
+        7.0, "days that removed files stay in the trash before they are deleted", minimum=0
+    )
+    gc_max_share: float = setting(
+        0.5, "share of the stored files above which `anygpu gc` asks for --force", minimum=0, maximum=1
+    )
+    gc_share_from: int = setting(
+        100, "number of stored files from which store.gc_max_share applies", minimum=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

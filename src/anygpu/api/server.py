@@ -52,8 +52,20 @@ class RetentionReport(ApiModel):
     attempts: int = Field(examples=[4])
     log_bytes: int = Field(examples=[52_000])
     metric_points: int = Field(examples=[1200])
-    files: int = Field(examples=[5])
+    files: int = Field(
+        examples=[5], description="Files that were moved to the trash, or unfinished ones deleted."
+    )
     bytes: int = Field(examples=[1_048_576])
+    restored_files: int = Field(
+        default=0,
+        examples=[0],
+        description="Files that were moved back from the trash: a job needs them again.",
+    )
+    purged_files: int = Field(default=0, examples=[2], description="Files that were deleted from the trash.")
+    purged_bytes: int = Field(default=0, examples=[4096])
+    refused: str | None = Field(
+        default=None, examples=[None], description="Why no files were removed, if so."
+    )
 
 
 class ProblemDetails(ApiModel):

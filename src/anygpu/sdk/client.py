@@ -251,8 +251,12 @@ class Client:
     def revoke_token(self, token_id: str) -> None:
         self.http.request("DELETE", f"{ROOT}/tokens/{quote(token_id, safe='')}")
 
-    def gc(self, *, dry_run: bool = False) -> Json:
-        return self._post(f"{ROOT}/gc", query={"dry_run": "true" if dry_run else "false"})
+    def gc(
+        self, *, dry_run: bool = False, force: bool = False, adopt: bool = False, empty_trash: bool = False
+    ) -> Json:
+        """Remove data whose retention time is over. The options are those of `anygpu gc`."""
+        options = {"dry_run": dry_run, "force": force, "adopt": adopt, "empty_trash": empty_trash}
+        return self._post(f"{ROOT}/gc", query={name: str(value).lower() for name, value in options.items()})
 
     def gpus(self) -> Json:
         return self._get(f"{ROOT}/monitoring/gpu")

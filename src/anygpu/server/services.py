@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
@@ -15,6 +15,7 @@ from anygpu.server.jobs.planning import JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.live.stream import StreamSources
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
+from anygpu.server.process.periodic import Retention
 from anygpu.settings import LimitSettings
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
@@ -59,7 +60,7 @@ class Services:
     public_url: str
     agent_url: str
     version: str
-    apply_retention: Callable[[bool], Awaitable[dict[str, Any]]]
+    retention: Retention
     check_ready: Callable[[], Awaitable[None]]
 
 

@@ -9,7 +9,8 @@ from anygpu.server.services import Services
 async def list_warnings(services: Services) -> list[str]:
     """Return texts of one sentence that says what is wrong, and one that says what to do."""
     damaged = sum(bool(view.damaged) for view in await services.queue.live())
-    return [damaged_jobs_text(damaged)] if damaged else []
+    texts = [damaged_jobs_text(damaged) if damaged else "", services.retention.refusal]
+    return [text for text in texts if text]
 
 
 def damaged_jobs_text(count: int) -> str:

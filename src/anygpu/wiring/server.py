@@ -109,6 +109,7 @@ async def run_server(settings: Settings, *, accept_new_keys: bool = False) -> As
         )
         parts = await _assemble(settings, local_url(agent_socket), stack, accept_new_keys=accept_new_keys)
         services = parts.services
+        await parts.retention.check_start()
         await _start_listeners(settings, services, api_socket, agent_socket, stack)
         await stack.enter_async_context(_background(parts.backends.follow(REFRESH_EVERY_S)))
         await stack.enter_async_context(_background(services.stream_access.run()))
@@ -207,7 +208,7 @@ async def _assemble(
         public_url=settings.server.public_url,
         agent_url=agents_go_to,
         version=__version__,
-        apply_retention=retention.apply,
+        retention=retention,
         check_ready=_readiness_check(stores.journal),
     )
     leader = state.leader_name(settings.state, alone=settings.embedded)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from anygpu.errors import NotFound
 from anygpu.events.view import JobView
 from anygpu.server.process.clock import SystemClock
 from anygpu.server.process.periodic import Retention
@@ -14,7 +15,9 @@ from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.factory import open_blobs
 from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
+from anygpu.store.blobs.sweep import DAY_MS, SweepPolicy
 from anygpu.store.blobs.uploads import Uploads
+from anygpu.store.identity import StoreIdentity
 from anygpu.store.journal import OnCommit
 from anygpu.store.outcomes import Outcomes
 from anygpu.store.scope import SYSTEM
@@ -84,16 +87,32 @@ def build_retention(settings: Settings, stores: Stores, clock: SystemClock) -> R
     async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:
         sql = "SELECT id FROM jobs WHERE ended_at_ms IS NULL OR ended_at_ms >= ?"
         for (job_id,) in await database.read(lambda connection: fetch_all(connection, sql, (since_ms,))):
-            yield await journal.view(SYSTEM, job_id)
+            try:
+                view = await journal.view(SYSTEM, job_id)
+            except NotFound:  # deleted meanwhile
+                continue
+            yield view
 
     async def prune_journal(before_ms: int, dry_run: bool) -> dict[str, int]:
         if not dry_run:
             await purge_deleted_jobs(database)
+            await journal.refold_stale()
         return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
 
-    keep_days = settings.store.retention_days
     return Retention(
-        stores.blobs, stores.uploads, stores.snapshots, kept_jobs, prune_journal, clock, keep_days=keep_days
+        stores.blobs,
+        stores.uploads,
+        stores.snapshots,
+        StoreIdentity(database, stores.blobs),
+        kept_jobs,
+        prune_journal,
+        clock,
+        keep_days=settings.store.retention_days,
+        policy=SweepPolicy(
+            trash_ms=round(settings.store.trash_days * DAY_MS),
+            max_share=settings.store.gc_max_share,
+            share_from=settings.store.gc_share_from,
+        ),
     )
 
 

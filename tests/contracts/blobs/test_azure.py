@@ -10,6 +10,7 @@ from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract
+from anygpu.testing.contracts.sweeping import SweepingContract
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def blobs(azure: dict[str, object]) -> Blobs:
     return open_blobs(f"az://anygpu/tests/{uuid.uuid4().hex}", options=azure)
 
 
-class TestAzureBlobs(BlobsContract):
+class TestAzureBlobs(BlobsContract, SweepingContract):
     """Kept promises."""
 
 

@@ -11,6 +11,7 @@ from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract
+from anygpu.testing.contracts.sweeping import SweepingContract
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def blobs(gcs: dict[str, object]) -> Blobs:
     return open_blobs(f"gs://anygpu/tests/{uuid.uuid4().hex}", options=gcs)
 
 
-class TestGCSBlobs(BlobsContract, BlobPagesContract):
+class TestGCSBlobs(BlobsContract, BlobPagesContract, SweepingContract):
     """Kept promises."""
 
 

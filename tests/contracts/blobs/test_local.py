@@ -10,6 +10,7 @@ from anygpu.store.blobs.local import LocalBlobs
 from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract, fetch
+from anygpu.testing.contracts.sweeping import SweepingContract
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def blobs(tmp_path: Path) -> Iterator[LocalBlobs]:
         yield blobs
 
 
-class TestLocalBlobs(BlobsContract, BlobPagesContract):
+class TestLocalBlobs(BlobsContract, BlobPagesContract, SweepingContract):
     """Kept promises."""
 
 

@@ -10,6 +10,7 @@ from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import SignedUrlsContract
+from anygpu.testing.contracts.sweeping import SweepingContract
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def blobs(s3: dict[str, object]) -> Blobs:
     return open_blobs(f"s3://anygpu/tests/{uuid.uuid4().hex}", options=s3)
 
 
-class TestS3Blobs(BlobsContract, BlobPagesContract):
+class TestS3Blobs(BlobsContract, BlobPagesContract, SweepingContract):
     """Kept promises."""
 
 

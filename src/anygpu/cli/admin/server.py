@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anygpu.cli import exits
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.exits import print_message
 from anygpu.cli.terminal import output
@@ -126,21 +127,38 @@ def open_command(only_print: bool, as_json: bool, context_name: str) -> None:
 
 @click.command(name="gc")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
+@click.option("--force", is_flag=True, help="Remove files even if they are unusually many.")
+@click.option("--adopt", is_flag=True, help="Accept that the stored files belong to this database.")
+@click.option("--empty-trash", is_flag=True, help="Delete all files in the trash now.")
 @json_option
 @context_option
-def gc_command(dry_run: bool, as_json: bool, context_name: str) -> None:
-    """Delete logs, metrics and files of ended jobs whose retention time is over."""
-    removed = connect(context_name).gc(dry_run=dry_run)
+@click.pass_context
+def gc_command(
+    context: click.Context,
+    /,
+    dry_run: bool,
+    force: bool,
+    adopt: bool,
+    empty_trash: bool,
+    as_json: bool,
+    context_name: str,
+) -> None:
+    """Delete logs, metrics and files of ended jobs whose retention time is over.
+
+    Files are moved to the trash first and deleted some days later.
+    """
+    removed = connect(context_name).gc(dry_run=dry_run, force=force, adopt=adopt, empty_trash=empty_trash)
     if as_json:
         emit_json(removed)
     else:
         emit([*_removed_lines(removed), *(["Nothing was deleted (dry run)."] if dry_run else [])])
+    context.exit(exits.FAILED if removed.get("refused") else exits.OK)
 
 
 def _removed_lines(removed: dict[str, Any]) -> list[str]:
     pairs = [
         (key.replace("_", " "), str(len(value)) if isinstance(value, list) else str(value))
         for key, value in removed.items()
-        if key != "dry_run"
+        if key != "dry_run" and value is not None
     ]
     return output.fields(pairs)

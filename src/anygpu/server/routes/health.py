@@ -11,6 +11,7 @@ from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.queue import is_visible
 from anygpu.server.process.metrics import prometheus_text
+from anygpu.server.process.periodic import RetentionOptions
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.server.warnings import list_warnings
 from anygpu.tenancy.auth import Role
@@ -71,8 +72,17 @@ async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> Telemetry
     "/api/v1/gc", tags=["retention"], response_description="Removed, or with `dry_run` to be removed."
 )
 async def apply_retention(
-    services: ServicesDep, caller: CallerDep, dry_run: bool = Query(default=False)
+    services: ServicesDep,
+    caller: CallerDep,
+    dry_run: bool = Query(default=False),
+    force: bool = Query(default=False, description="Remove files even if they are unusually many."),
+    adopt: bool = Query(default=False, description="The stored files belong to this database from now on."),
+    empty_trash: bool = Query(default=False, description="Delete everything in the trash now."),
 ) -> RetentionReport:
-    """Apply retention now: remove output of jobs that ended long ago."""
+    """Apply retention now: remove output of jobs that ended long ago, and files that no job refers to.
+
+    Removed files stay in the trash for some days. `refused` says why files were not removed, if so.
+    """
     caller.require(Role.OPERATOR)
-    return RetentionReport(dry_run=dry_run, **await services.apply_retention(dry_run))
+    options = RetentionOptions(dry_run=dry_run, force=force, adopt=adopt, empty_trash=empty_trash)
+    return RetentionReport(dry_run=dry_run, **await services.retention.apply(options))

@@ -67,6 +67,17 @@ def plan_key(organisation: str, sha256: str) -> str:
     return f"{organisation_folder(organisation)}/plans/{sha256}.json"
 
 
+def folders_of_job(organisation: str, job_id: str) -> tuple[str, ...]:
+    """Return the folders that contain everything a job may refer to."""
+    folder = organisation_folder(organisation)
+    job_folder = f"{folder}/jobs/{require_safe_name(job_id)}"
+    return job_folder, uploads_folder(organisation), f"{folder}/plans"
+
+
+def uploads_folder(organisation: str) -> str:
+    return f"{organisation_folder(organisation)}/uploads"
+
+
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
     """Return the attempt that owns the manifest, and the manifest's id.
 

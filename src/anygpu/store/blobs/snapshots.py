@@ -129,11 +129,11 @@ class Snapshots:
         return [file.path for file in files if file.sha256 in lost]
 
     async def upload_keys(self, organisation: str, sha256: str) -> set[str]:
-        """Return the keys of all blobs of a snapshot: its list and the contents of its files."""
-        try:
-            files = await self.read(organisation, sha256)
-        except BlobMissing:
-            files = ()
+        """Return the keys of all blobs of a snapshot: its list and the contents of its files.
+
+        Raises what `read` raises if the list is missing or damaged.
+        """
+        files = await self.read(organisation, sha256)
         hashes = {sha256, *(file.sha256 for file in files if file.size)}
         return {self._uploads.key(organisation, each) for each in hashes}
 

@@ -1,7 +1,7 @@
-"""Delete blobs that no job needs any more (`anygpu gc`)."""
+"""Find blobs that no job needs any more, move them to the trash, and delete them later (`anygpu gc`)."""
 
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from anygpu.errors import BlobCorrupt, BlobMissing
@@ -13,18 +13,44 @@ from anygpu.store.blobs.keys import (
     chunk_sha256,
     is_plan_key,
     is_upload_key,
-    organisation_folder,
     parse_manifest_key,
 )
+from anygpu.store.blobs.trash import TrashedBlob, list_trash, move_to_trash, restore_blobs
 
 DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlobSweepResult:
-    """Number of deleted blobs by kind, and their total size in bytes.
+class SweepPolicy:
+    """When blobs are removed and deleted.
 
-    In a dry run, the blobs that would be deleted are counted.
+    A sweep that would remove more than `max_share` of at least `share_from` blobs is refused, because the
+    references are then probably wrong.
+    """
+
+    older_than_ms: int = DAY_MS
+    trash_ms: int = 7 * DAY_MS  # how long removed blobs stay in the trash
+    max_share: float = 0.5
+    share_from: int = 100
+
+
+DEFAULT_POLICY = SweepPolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """The blobs that jobs need: keys of manifests, archives and plans, and folders of which everything is needed."""
+
+    keys: Collection[str] = ()
+    folders: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobSweepResult:
+    """Number of removed blobs by kind, and their total size in bytes. In a dry run, what would be removed.
+
+    `purged` are the blobs deleted from the trash, and `restored` those moved back from there. If the sweep was
+    refused, `refused` says why, and nothing was removed or deleted.
     """
 
     chunks: int = 0
@@ -33,6 +59,10 @@ class BlobSweepResult:
     plans: int = 0
     unfinished: int = 0
     size: int = 0
+    purged: int = 0
+    purged_size: int = 0
+    restored: int = 0
+    refused: str = ""
 
     @property
     def count(self) -> int:
@@ -51,48 +81,73 @@ class KeepsUnfinished(Protocol):
 
 async def sweep_blobs(
     blobs: Blobs,
-    referenced: Iterable[str],
+    references: References,
     *,
     now_ms: int,
-    organisation: str | None = None,
+    policy: SweepPolicy = DEFAULT_POLICY,
+    force: bool = False,
+    empty_trash: bool = False,
     dry_run: bool = False,
-    older_than_ms: int = DAY_MS,
 ) -> BlobSweepResult:
-    """Delete blobs that are not referenced and were stored more than `older_than_ms` before `now_ms`.
+    """Move unneeded blobs to the trash, move needed ones back, and delete what was in the trash for long enough.
 
-    `now_ms` is the time by the store's clock. `referenced` contains the keys of manifests, working-directory
-    archives (`Uploads.key`) and plans that jobs still need. Only chunks, manifests, archives, plans and
-    unfinished files are deleted, never other blobs in the same bucket.
+    `now_ms` is the time by the store's clock. Only chunks, manifests, archives, plans and unfinished files are
+    removed, never other blobs in the same bucket. With `force`, any share may be removed. With `empty_trash`,
+    everything in the trash is deleted now.
     """
-    before_ms = now_ms - older_than_ms
-    folder = ROOT if organisation is None else organisation_folder(organisation)
-    keep = await _mark(blobs, folder, referenced, before_ms)
-    swept, garbage = BlobSweepResult(), [item async for item in _garbage(blobs, folder, keep, before_ms)]
-    for kind, info in garbage:
-        swept = swept.plus(kind, info)
-        if not dry_run:
-            await blobs.delete(info.key)
-    if organisation is None and isinstance(blobs, KeepsUnfinished):
+    before_ms = now_ms - policy.older_than_ms
+    keep = await _mark(blobs, references, before_ms)
+    result = await restore_needed(blobs, keep.contains, dry_run=dry_run)
+    found = await _find_garbage(blobs, keep, before_ms)
+    for kind, info in found.garbage:
+        result = result.plus(kind, info)
+    if not force and (reason := _refusal(found, policy)):
+        return BlobSweepResult(restored=result.restored, refused=reason)
+    if not dry_run:
+        for _, info in found.garbage:
+            await move_to_trash(blobs, info.key, now_ms)
+    if isinstance(blobs, KeepsUnfinished):
         for info in await blobs.sweep_unfinished(before_ms, dry_run=dry_run):
-            swept = swept.plus("unfinished", info)
-    return swept
+            result = result.plus("unfinished", info)
+    return await _purge(blobs, result, now_ms - (0 if empty_trash else policy.trash_ms), dry_run)
+
+
+async def restore_needed(
+    blobs: Blobs, is_needed: Callable[[str], bool], *, dry_run: bool = False
+) -> BlobSweepResult:
+    """Move blobs from the trash back if something refers to them again."""
+    trashed = await list_trash(blobs)
+    if dry_run:
+        return BlobSweepResult(restored=len({each.key for each in trashed if is_needed(each.key)}))
+    return BlobSweepResult(restored=len(await restore_blobs(blobs, trashed, is_needed)))
+
+
+async def restore_referenced(blobs: Blobs, references: References, *, now_ms: int) -> int:
+    """Move blobs that jobs refer to back from the trash, such as after a database was restored.
+
+    Return their number.
+    """
+    if not await list_trash(blobs):
+        return 0
+    keep = await _mark(blobs, references, now_ms - DAY_MS)
+    return (await restore_needed(blobs, keep.contains)).restored
 
 
 @dataclass(frozen=True, slots=True)
 class _KeepSet:
     keys: set[str]
-    folders: set[str]  # attempts with an unreadable manifest: everything in them is kept
+    folders: set[str]  # attempts with an unreadable manifest, and folders that must not be swept
 
     def contains(self, key: str) -> bool:
-        return key in self.keys or _attempt_folder(key) in self.folders
+        return key in self.keys or any(folder in self.folders for folder in _parents(key))
 
 
-async def _mark(blobs: Blobs, folder: str, referenced: Iterable[str], before_ms: int) -> _KeepSet:
-    keep = _KeepSet(set(), set())
+async def _mark(blobs: Blobs, references: References, before_ms: int) -> _KeepSet:
+    keep = _KeepSet(set(), set(references.folders))
     checkpoints = Checkpoints(blobs)
-    for key in referenced:
+    for key in references.keys:
         await _mark_key(checkpoints, key, keep)
-    async for info in blobs.list(folder):  # current uploads have no event yet
+    async for info in blobs.list(ROOT):  # current uploads have no event yet
         if info.modified_ms >= before_ms and info.key not in keep.keys and parse_manifest_key(info.key):
             await _mark_key(checkpoints, info.key, keep)
     return keep
@@ -113,17 +168,53 @@ async def _mark_key(checkpoints: Checkpoints, key: str, keep: _KeepSet) -> None:
             keep.keys.update((owner.chunk_key(sha256), owner.incoming_key(sha256)))
 
 
-async def _garbage(
-    blobs: Blobs, folder: str, keep: _KeepSet, before_ms: int
-) -> AsyncIterator[tuple[str, BlobInfo]]:
-    async for info in blobs.list(folder):
-        kind = _kind(info.key)
-        if kind and info.modified_ms < before_ms and not keep.contains(info.key):
+@dataclass(slots=True)
+class _Findings:
+    total: int = 0  # blobs of the kinds that a sweep may remove
+    garbage: list[tuple[str, BlobInfo]] = field(default_factory=list)
+
+
+async def _find_garbage(blobs: Blobs, keep: _KeepSet, before_ms: int) -> _Findings:
+    found = _Findings()
+    async for kind, info in _list_known(blobs):
+        found.total += 1
+        if info.modified_ms < before_ms and not keep.contains(info.key):
+            found.garbage.append((kind, info))
+    return found
+
+
+async def _list_known(blobs: Blobs) -> AsyncIterator[tuple[str, BlobInfo]]:
+    async for info in blobs.list(ROOT):
+        if kind := _kind(info.key):
             yield kind, info
 
 
-def _attempt_folder(key: str) -> str:
-    return "/".join(key.split("/")[:6])
+def _refusal(found: _Findings, policy: SweepPolicy) -> str:
+    count, total = len(found.garbage), found.total
+    if total < policy.share_from or count <= policy.max_share * total:
+        return ""
+    return (
+        f"{count} of {total} files would be removed, which is more than usual. Check that this is the right"
+        " database; if it is, run `anygpu gc --force`"
+    )
+
+
+async def _purge(blobs: Blobs, result: BlobSweepResult, before_ms: int, dry_run: bool) -> BlobSweepResult:
+    expired = [each for each in await list_trash(blobs) if each.removed_at_ms <= before_ms]
+    if not dry_run:
+        for each in expired:
+            await blobs.delete(each.info.key)
+    return replace(result, purged=len(expired), purged_size=_total_size(expired))
+
+
+def _total_size(trashed: list[TrashedBlob]) -> int:
+    return sum(each.info.size for each in trashed)
+
+
+def _parents(key: str) -> list[str]:
+    """Return the folders that contain the key."""
+    parts = key.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
 def _kind(key: str) -> str:
