@@ -12,6 +12,7 @@ from anygpu.testing.simulation.provider import SimMachine
 from anygpu.testing.simulation.world import SimWorld
 
 ORPHAN_S = 200.0  # orphaned machines are ended within this time, once the faults are over
+DAMAGED_S = 600.0  # machines of damaged jobs are ended within this time
 LATE_EFFECT_S = 40.0  # lists lag: machines launched this recently may not be listed yet
 
 
@@ -53,7 +54,7 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
             )
         elif owner.timeline.job_id not in world.damaged_jobs:
             yield from _machine(world, machine, owner)
-        elif machine.ended_at is None:
+        elif machine.ended_at is None and world.loop.time() - machine.launched_at > DAMAGED_S:
             yield Violation(3, f"{machine.id} ({machine.name}) of a damaged job was not ended")
     yield from _addresses(world)
 
