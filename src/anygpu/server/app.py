@@ -7,6 +7,7 @@ from fastapi.exceptions import RequestValidationError, WebSocketRequestValidatio
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from anygpu.errors import AnygpuError, Internal
@@ -31,6 +32,7 @@ from anygpu.server.routes import (
 )
 from anygpu.server.services import Services
 
+METHOD_NOT_ALLOWED = 405
 ROUTERS = (
     jobs,
     reports,
@@ -100,7 +102,23 @@ async def _handle_validation_error(connection: HTTPConnection, error: Exception)
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem_response(error_for_status(error.status_code), error.headers)
+    headers = (
+        {"Allow": _allowed_methods(request)} if error.status_code == METHOD_NOT_ALLOWED else error.headers
+    )
+    return problem_response(error_for_status(error.status_code), headers)
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return the methods of all routes with this path. The framework names only those of the first route."""
+    matching = [
+        route
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    path = min(matching, key=lambda route: len(route.param_convertors)).path  # `/a/b` before `/a/{name}`
+    return ", ".join(
+        sorted({method for route in matching if route.path == path for method in route.methods or ()})
+    )
 
 
 async def _handle_unexpected_error(request: Request, error: Exception) -> Response:

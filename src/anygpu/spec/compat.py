@@ -102,6 +102,8 @@ def translate(body: Any) -> Translation:
 def translate_training_body(body: Any) -> Translation:
     """Translate `{"model_name": ..., "config": {...}}`. Platform settings move from `config` to their own fields."""
     plain = _normalize_body(body)
+    if isinstance(plain.get("model_name"), bool | int | float):
+        raise InvalidSpec([Problem("model_name", plain["model_name"], "must be a string", source="body")])
     config = _section(plain, "config")
     translation = Translation(
         {key: value for key, value in plain.items() if key not in ("model_name", "config", *_DATASET_KEYS)}

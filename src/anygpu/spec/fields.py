@@ -163,7 +163,8 @@ def _parse_money(value: Any) -> Any:
 
 _LINE = r"[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*"
 
-Text = Annotated[str, BeforeValidator(as_text)]
+TextInput = str | int | float | bool  # what `as_text` accepts, for the JSON Schema
+Text = Annotated[str, BeforeValidator(as_text, json_schema_input_type=TextInput)]
 Line = Annotated[
     Text,
     TextPattern(_LINE, 1000, "is not a line of text; it must not be blank or contain control characters"),

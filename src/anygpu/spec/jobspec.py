@@ -13,6 +13,7 @@ from anygpu.spec.fields import (
     OneOrMore,
     SpecModel,
     Text,
+    TextInput,
     TextPattern,
     as_number,
     as_text,
@@ -161,7 +162,13 @@ class JobSpec(SpecModel):
 
     script: Annotated[Line, AfterValidator(_check_script)] | None = None
     args: Arguments = ()
-    command: Annotated[str | tuple[str, ...], BeforeValidator(_parse_command)] | None = None
+    command: (
+        Annotated[
+            str | tuple[str, ...],
+            BeforeValidator(_parse_command, json_schema_input_type=str | tuple[TextInput, ...]),
+        ]
+        | None
+    ) = None
     trainer: (
         Annotated[
             Text,

@@ -11,19 +11,16 @@ import pytest
 from tests.acceptance.server.real_server import Server
 
 BUDGET_S = 280  # a machine with other work on it takes its time
-CHECKS = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_schema_conformance",
-    "unsupported_method",
-)
+PHASES = "examples,coverage,fuzzing,stateful"
+SEEDS = (1, 2, 3)
+CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server without the local backend, so that no random request runs anything on this machine."""
-    made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ENABLED="no")
+    limits = {"ANYGPU_LIMITS__REQUESTS_PER_S": "0", "ANYGPU_LIMITS__FAILED_LOGINS_PER_MIN": "0"}
+    made = Server(tmp_path_factory.mktemp("server"), **limits, ANYGPU_LOCAL__ENABLED="no")
     made.submit(command=["true"], name="waits")
     yield made
     made.stop()
@@ -87,18 +84,42 @@ def test_every_route_documents_its_errors(document: dict[str, Any]) -> None:
         assert "application/problem+json" in operation["responses"]["default"]["content"], name
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 def test_responses_to_random_requests_conform_to_the_document(
-    server: Server, document: dict[str, Any], tmp_path: Path
+    server: Server, document: dict[str, Any], tmp_path: Path, seed: int
 ) -> None:
-    """Schemathesis over every route that ends by itself."""
+    """Schemathesis with all its checks, over every route that ends by itself."""
     paths = {path: methods for path, methods in document["paths"].items() if not path.endswith("/stream")}
     schema = tmp_path / "openapi.json"
     schema.write_text(json.dumps({**document, "paths": paths}))
     program = Path(sys.executable).with_name("schemathesis")
-    command = [str(program), "run", str(schema), "--url", server.url]
-    command += ["--header", f"Authorization: Bearer {server.token}", "--phases", "examples,coverage,fuzzing"]
-    command += ["--max-examples", "6", "--seed", "1", "--request-timeout", "10", "--no-color"]
-    command += ["--checks", ",".join(CHECKS), "--suppress-health-check", "all"]
+    command = [str(program), "--config-file", str(CONFIG), "--no-color", "run", str(schema)]
+    command += ["--url", server.url, "--header", f"Authorization: Bearer {server.token}"]
+    command += ["--checks", "all", "--phases", PHASES, "--max-examples", "6", "--seed", str(seed)]
+    command += ["--request-timeout", "10", "--suppress-health-check", "all"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=BUDGET_S, cwd=tmp_path, check=False)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert "Traceback" not in server.error_log
+
+
+def test_allow_lists_every_method_of_a_path(server: Server) -> None:
+    allowed = {
+        path: server.ask("PATCH", path).headers["allow"]
+        for path in ("/api/v1/training", "/api/v1/backends/kinds", "/api/v1/training/create", "/healthz")
+    }
+    assert allowed == {
+        "/api/v1/training": "GET, POST",
+        "/api/v1/backends/kinds": "GET",
+        "/api/v1/training/create": "POST",
+        "/healthz": "GET",
+    }
+
+
+def test_public_routes_are_documented_as_public(server: Server, document: dict[str, Any]) -> None:
+    public = {name for name, operation in operations(document) if operation.get("security") == []}
+    assert public == {"GET /healthz", "GET /readyz", "GET /login/{code}"}
+
+
+def test_a_body_of_null_is_not_an_empty_body(server: Server) -> None:
+    assert server.ask("POST", "/api/v1/tokens", b"null").status == 422
+    assert server.ask("POST", "/api/v1/tokens", b"").status == 201

@@ -105,6 +105,7 @@ def test_a_section_that_is_there_already_is_kept() -> None:
         ),
         ({"model_name": "a", "config": 5}, "body config: 5 should be an object"),
         ({"model_name": {}}, "body model_name: a mapping of 0 should be a valid text"),
+        ({"model_name": False}, "body model_name: must be a string"),
         ({"model_params": {}}, "body model_params.architecture: is required"),
         ({"model_params": {"architecture": "a"}, "custom_nam": 1}, "did you mean 'custom_name'?"),
         ({"code": "x", "requirements": {"gpu_mem": 1}}, "did you mean 'requirements.gpu_memory_gb'?"),

@@ -48,7 +48,7 @@ async def read_json(request: Request) -> Any:
 async def read_object(request: Request) -> dict[str, Any]:
     """Return the request body as a JSON object; an empty dictionary if the body is empty."""
     value = await read_json(request)
-    if value is None:
+    if value is None and not (await read_body(request)).strip():
         return {}
     if not isinstance(value, dict):
         raise InvalidSpec([Problem("", None, "the body must be a JSON object", source="body")])

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute
 from anygpu.api.base import ApiModel, example_of
 from anygpu.api.plans import PlanRequest
 from anygpu.api.server import ProblemDetails
+from anygpu.server.http.middleware import is_public
 from anygpu.server.http.route import ModelRoute
 
 Document = dict[str, Any]
@@ -34,7 +35,7 @@ MODEL_EXAMPLE = {
 MODEL_AND_CONFIG = {
     "type": "object",
     "required": ["model_name"],
-    "properties": {"model_name": {"type": "string"}, "config": {"type": "object"}},
+    "properties": {"model_name": {"type": "string"}, "config": {"type": ["object", "null"]}},
     "example": MODEL_EXAMPLE,
 }
 SPEC_SCHEMA = {
@@ -55,10 +56,10 @@ def object_body(example: Any, *, required: bool = True, schema: Any = None) -> D
     return {"requestBody": {"required": required, "content": content}}
 
 
-def bytes_body() -> Document:
+def bytes_body(*, required: bool = True) -> Document:
     """Return the `openapi_extra` argument for a route whose body is bytes."""
     content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def complete(document: Document, routes: Iterable[BaseRoute]) -> Document:
@@ -70,6 +71,9 @@ def complete(document: Document, routes: Iterable[BaseRoute]) -> Document:
             _describe(document["paths"][route.path_format][method.lower()], route, references)
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update({**definitions, **_spec_schemas()})
+    for path, operations in document["paths"].items():
+        for operation in operations.values() if is_public(path) else ():
+            operation["security"] = []
     components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"bearer": []}]
     return document

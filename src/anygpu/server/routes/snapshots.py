@@ -39,7 +39,12 @@ async def find_missing_contents(
     return MissingUploads(missing=missing)
 
 
-@router.post("/contents", status_code=201, response_description="Stored.", openapi_extra=bytes_body())
+@router.post(
+    "/contents",
+    status_code=201,
+    response_description="Stored.",
+    openapi_extra=bytes_body(required=False),  # an empty body has no contents
+)
 async def store_contents(request: Request, services: ServicesDep, caller: CallerDep) -> StoredBatch:
     """Store several small contents.
 
