@@ -48,6 +48,17 @@ class PlannedOffer(OfferIdentity):
     needs_consent: bool = Field(
         examples=[False], description="The offer costs money, which the job does not allow yet."
     )
+    has_backend: bool = Field(
+        default=True, examples=[True], description="False: anygpu cannot rent machines of this cloud."
+    )
+    price_date: str = Field(
+        default="", examples=[""], description="Date of a price that is not recent; empty if it is recent."
+    )
+    doubt: str = Field(
+        default="",
+        examples=[""],
+        description="A problem that the offer may have, which does not reject it.",
+    )
     score: float = Field(examples=[1_340_000.0])
     price_microusd_per_hour: int = Field(examples=[600_000])
     seconds: EstimateRange

@@ -75,6 +75,11 @@ def find_kind(name: str, *, place: str = "kind", source: str = "body") -> Backen
     return kind
 
 
+def kind_names() -> frozenset[str]:
+    """Return the names of all kinds of backends, also of those whose packages are not installed."""
+    return frozenset(_module_loaders())
+
+
 def usable_kinds() -> Iterator[BackendFactory]:
     """Yield every kind of backend that can be imported, sorted by name."""
     for name, load in sorted(_module_loaders().items()):

@@ -74,6 +74,11 @@ class Offer:
         return self.is_paid and not self.own
 
     @property
+    def is_full(self) -> bool:
+        """Whether no attempt can start now."""
+        return self.free is not None and self.free <= 0
+
+    @property
     def max_run_or_inf_s(self) -> float:
         """The longest run on this machine in seconds; infinite without a limit."""
         return inf if self.max_run_s is None else self.max_run_s

@@ -1,7 +1,9 @@
 """`plan` before, `explain` afterwards, with a real server and a real job."""
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.acceptance.cli.conftest import Shell
@@ -29,7 +31,7 @@ def test_a_plan_has_own_machines_and_catalog_offers_and_starts_nothing(anygpu: S
     assert len(anygpu.json("ls")["jobs"]) == before
     said = anygpu("plan", "--on", "fastest", "--gpu", "1", "train.py").stdout.decode()
     assert "fastest:" in said
-    assert "* no account configured" in said
+    assert "* needs an account" in said
     assert (
         "has no GPU, the job needs 1"
         in anygpu("plan", "--gpu", "1", "--rejected", "train.py").stdout.decode()
@@ -80,3 +82,30 @@ def test_an_unknown_region_is_named_with_the_closest_one(
     assert b"No offer has the region 'us-eats-1'. Did you mean 'us-east-1'?" in done.stderr
     done = shell("plan", "--region", "mars", "t.py", code=1)
     assert b"No offer has the region 'mars'. `anygpu catalog show` lists regions." in done.stderr
+
+
+def test_a_script_that_just_ran_is_predicted_from_that_run(anygpu: Shell) -> None:
+    anygpu.write("quick.py", "import time", "time.sleep(1.5)", "print('done')")
+    anygpu("run", "-n", "quick", "quick.py")
+    until = time.monotonic() + 60
+    while (told := planned(anygpu, "quick.py"))["short"][0]["basis"] != "history":
+        assert time.monotonic() < until, told["short"][0]  # outcomes are recorded after the end of the job
+    local, *others = told["short"]
+    assert (local["backend"], 1 < local["seconds"]["expected"] < 20) == ("local", True)
+    assert local["confidence"] != "low"
+    assert all(each["basis"] == "history" and each["seconds"]["expected"] < 1200 for each in others)
+    assert [row["where"] for row in told["workload"] if row["what"] == "time"] == ["past runs"]
+
+
+def test_offers_that_a_person_can_use_come_first(anygpu: Shell) -> None:
+    anygpu.write("t.py", "print(1)")
+    offers = planned(anygpu, "--limit", "0", "t.py")["offers"]
+    usable = [bool(each["has_backend"] or each["configured"]) for each in offers]
+    assert offers[0]["backend"] == "local"
+    assert usable[:100] == [True] * 100
+    assert False in usable
+    assert b"anygpu backend add runpod --kind runpod" in b" ".join(anygpu("plan", "t.py").stdout.split())
+
+
+def planned(anygpu: Shell, *words: str) -> Any:
+    return json.loads(anygpu("plan", "--json", *words).stdout)

@@ -68,7 +68,7 @@ def plan_command(
     from anygpu.spec.load import from_document
 
     document, root = with_relative_script(request.document)
-    spec = from_document(document)
+    spec = _with_directory(from_document(document), root)
     for text in (
         *gpu_warnings((spec.resources.gpu and spec.resources.gpu.kind) or ""),
         *planned_backend_warnings(connect(context_name), spec.placement.allowed_backends),
@@ -78,6 +78,21 @@ def plan_command(
     plan = _plan_on_server(spec, files, limit, context_name) or _plan_locally(spec, files, limit)
     _print_plan(plan, as_json=as_json, every=not limit, rejected=rejected)
     context.exit(exits.OK if plan["short"] else exits.FAILED)
+
+
+def _with_directory(spec: "JobSpec", root: Path) -> "JobSpec":
+    """Return the spec with the directory of its script, by which past runs of the same script are found.
+
+    A plan compares all machines, so the job is not planned as one that runs in place.
+    """
+    from anygpu.spec.sections import Workdir
+
+    if spec.script is None:
+        return spec
+    described = spec.workdir or Workdir()
+    return spec.model_copy(
+        update={"workdir": described.model_copy(update={"path": str(root), "snapshot": True})}
+    )
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool, every: bool, rejected: bool) -> None:
@@ -110,6 +125,7 @@ def _plan_on_server(
 def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[str, Any]:
     from datetime import UTC, datetime
 
+    from anygpu.backends.registry import kind_names
     from anygpu.plan.analyse.job import analyse_job
     from anygpu.plan.catalog import candidates_in
     from anygpu.plan.offers.comparison import comparison_as_dict, rank
@@ -117,7 +133,7 @@ def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[st
     read = analyse_job(spec, files)
     comparison = rank(
         spec,
-        candidates_in(catalog.load_catalog()),
+        candidates_in(catalog.load_catalog(), kinds=kind_names()),
         read,
         deadline_s=spec.limits.seconds_left(datetime.now(UTC)),
         allow_paid=False,

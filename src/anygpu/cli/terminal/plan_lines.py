@@ -8,7 +8,8 @@ from anygpu.cli.terminal import formatting, output
 
 MAX_CONS = 3
 WIDE_COLUMNS = 110  # terminals at least this wide show intervals next to expected values
-NOT_CONFIGURED = "* no account configured; add one with `anygpu backend add`"
+NOT_CONFIGURED = "* needs an account: `anygpu backend add NAME --kind KIND`"
+NO_BACKEND = "** for comparison only: anygpu has no backend for this cloud yet"
 HEADING = ("", "WHERE", "GPU", "TIME", "COST", "CONFIDENCE", "MACHINE")
 
 
@@ -36,7 +37,8 @@ def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool 
         )
     beyond = len(plan["offers"]) + plan["more_offers"] - len(shown)
     more = [f"{formatting.plural(beyond, 'more offer')}; --limit 0 shows all."] if beyond > 0 else []
-    more += [] if all(entry["configured"] for entry in shown) else [NOT_CONFIGURED]
+    marks = {account_mark(entry) for entry in shown}
+    more += [text for mark, text in (("*", NOT_CONFIGURED), ("**", NO_BACKEND)) if mark in marks]
     return [f"{plan['strategy']}:", *offer_table(shown), *more]
 
 
@@ -85,8 +87,14 @@ def worst_case_text(entry: Mapping[str, Any]) -> str:
 
 
 def location_text(entry: Mapping[str, Any]) -> str:
-    mark = "" if entry["configured"] else "*"
-    return f"{entry['backend']}{mark} {entry['zone'] or entry['region']}".strip()
+    return f"{entry['backend']}{account_mark(entry)} {entry['zone'] or entry['region']}".strip()
+
+
+def account_mark(entry: Mapping[str, Any]) -> str:
+    """Return the mark of an offer's cloud: empty if configured, `*` if it could be, `**` if anygpu has no backend."""
+    if entry["configured"]:
+        return ""
+    return "*" if entry.get("has_backend", True) else "**"
 
 
 def machine_text(entry: Mapping[str, Any]) -> str:

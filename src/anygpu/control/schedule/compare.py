@@ -16,7 +16,7 @@ from anygpu.plan.offers.candidates import NO_TERMS, BackendTerms, Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict, rank
 from anygpu.plan.offers.fit import code_resumes
 from anygpu.plan.offers.selection import Plan
-from anygpu.plan.predict.history import PastRun, past_durations
+from anygpu.plan.predict.history import PastRun, past_durations, rough_duration
 from anygpu.spec.jobspec import JobSpec
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import Guard, Journal
@@ -93,6 +93,7 @@ class OfferComparer:
             candidates,
             read,
             duration=duration,
+            rough_duration=rough_duration(view.spec, past or ()),
             allow_paid=self._allow_paid or has_paid_before(view),
             resumable=view.resumed,
         )
@@ -148,13 +149,19 @@ def has_paid_before(view: JobView) -> bool:
 def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
     """Return whether comparing total costs can change the choice of an offer.
 
-    False if there is only one offer, or if a machine of the organisation is free and the strategy is neither
-    `fastest` nor `balanced`.
+    False if there is only one offer. Also False if all offers are equal machines of the organisation, one of
+    them is free, and the strategy is neither `fastest` nor `balanced`.
     """
     if len(offers) < 2:
         return False
-    quick = spec.placement.strategy in ("fastest", "balanced")
-    return quick or not any(not offer.is_paid and offer.free != 0 for offer in offers)
+    free = {_machine_kind(offer) for offer in offers if not offer.is_full}
+    is_rented = any(offer.is_rented for offer in offers)
+    return is_rented or len(free) != 1 or spec.placement.strategy in ("fastest", "balanced")
+
+
+def _machine_kind(offer: Offer) -> tuple[Any, ...]:
+    gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver
+    return *gpu, offer.price_microusd_per_hour, offer.interruptible, offer.max_run_s
 
 
 def work_key(view: JobView) -> object:

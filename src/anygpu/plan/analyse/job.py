@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.findings import Analysis, CodeFinding
 from anygpu.plan.analyse.script import analyse
 from anygpu.plan.analyse.trainer import analyse_trainer
+from anygpu.plan.analyse.workload import characteristics
 from anygpu.spec.jobspec import JobSpec
 
 READABLE_SUFFIXES = (
@@ -21,6 +22,8 @@ READABLE_SUFFIXES = (
     "requirements.txt",
 )  # files that may contain code or configuration
 MAX_LINES = 1000
+SPEC_FILE = "job spec"  # where a value comes from that was not read from code
+LINTED_FIELDS = {"no-checkpoint": "checkpointing", "no-resume": "resuming"}
 MAX_FILES, MAX_BYTES = 200, 2 * 1024 * 1024
 
 
@@ -35,9 +38,32 @@ def analyse_job(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | N
     Return None if the job has no trainer and no code, and its script is not among `files`.
     """
     analysis = _analyse(spec, files)
-    if analysis is None or not isinstance(spec.requirements, str):
+    if analysis is None:
+        return None
+    analysis = _with_checkpoint_settings(analysis, spec)
+    if not isinstance(spec.requirements, str):
         return analysis
     return replace(analysis, requirements=_lines(files.get(spec.requirements, "")))
+
+
+def _with_checkpoint_settings(analysis: Analysis, spec: JobSpec) -> Analysis:
+    """Let the checkpoint settings of the spec override what was read from the code."""
+    stated: dict[str, CodeFinding[bool]] = {}
+    if spec.checkpoint.paths:
+        paths = ", ".join(spec.checkpoint.paths)
+        stated["checkpointing"] = CodeFinding(
+            value=True, file=SPEC_FILE, because=f"checkpoint.paths: {paths}"
+        )
+    if spec.checkpoint.resume_args:
+        words = " ".join(spec.checkpoint.resume_args)
+        stated["resuming"] = CodeFinding(
+            value=True, file=SPEC_FILE, because=f"checkpoint.resume_args: {words}"
+        )
+    if not stated:
+        return analysis
+    lints = tuple(lint for lint in analysis.lints if LINTED_FIELDS.get(lint.code) not in stated)
+    overridden = replace(analysis, lints=lints, **stated)  # type: ignore[arg-type]
+    return replace(overridden, characteristics=characteristics(overridden))
 
 
 def _analyse(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:

@@ -3,7 +3,7 @@
 import csv
 import io
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -14,7 +14,7 @@ from anygpu.plan.catalog.discounts import NO_POLICY, CatalogPolicy
 from anygpu.plan.catalog.prices import STALE_DAYS, Catalog, CatalogOffer
 from anygpu.plan.catalog.tables import PriceRow, RowKey, read_lines, read_table, table_cells
 from anygpu.plan.catalog.terms import terms
-from anygpu.plan.offers.candidates import Candidate, CandidateGroup, CandidateSet
+from anygpu.plan.offers.candidates import OLD_PRICE_DAYS, Candidate, CandidateGroup, CandidateSet
 
 PACKAGED = Path(__file__).with_name("prices.csv")
 
@@ -103,17 +103,32 @@ def _replace(path: Path, rows: Iterable[PriceRow]) -> None:
 NO_BACKENDS: Mapping[str, str] = {}
 
 
-def candidates_in(catalog: Catalog, *, backends: Mapping[str, str] = NO_BACKENDS) -> CandidateSet:
+def candidates_in(
+    catalog: Catalog, *, kinds: Collection[str], backends: Mapping[str, str] = NO_BACKENDS
+) -> CandidateSet:
     """Return all offers of a catalog as candidates.
 
-    `backends` has the name of the configured backend by cloud.
+    `kinds` are the kinds of backends that anygpu has; clouds have the same names. `backends` has the name of
+    the configured backend by cloud.
     """
 
     def place(row: int) -> Candidate:
-        return _make_candidate(catalog.offer_at(row), backends)
+        return _make_candidate(catalog.offer_at(row), kinds, backends)
 
-    kinds = (_make_group(catalog, place(rows[0]), rows) for rows in catalog.rows_by_shape())
-    return CandidateSet.from_groups(_CatalogCandidates(len(catalog), place), kinds)
+    groups = (
+        _make_group(catalog, place(rows[0]), rows)
+        for of_shape in catalog.rows_by_shape()
+        for rows in _split_by_age(catalog, of_shape)
+    )
+    return CandidateSet.from_groups(_CatalogCandidates(len(catalog), place), groups)
+
+
+def _split_by_age(catalog: Catalog, rows: Sequence[int]) -> list[list[int]]:
+    """Split rows into those with an old price and the others, because they are ranked differently."""
+    parts: dict[bool, list[int]] = {}
+    for row in rows:
+        parts.setdefault(catalog.age_days_at(row) >= OLD_PRICE_DAYS, []).append(row)
+    return list(parts.values())
 
 
 def _make_group(catalog: Catalog, place: Candidate, rows: Sequence[int]) -> CandidateGroup:
@@ -122,13 +137,15 @@ def _make_group(catalog: Catalog, place: Candidate, rows: Sequence[int]) -> Cand
     return CandidateGroup(place, tuple(rows), array("d", map(catalog.price_at, rows)), wheres)
 
 
-def _make_candidate(found: CatalogOffer, backends: Mapping[str, str]) -> Candidate:
+def _make_candidate(found: CatalogOffer, kinds: Collection[str], backends: Mapping[str, str]) -> Candidate:
     return Candidate(
         offer=found.to_offer(backends.get(found.cloud, "")),
         boot_s=found.setup_s,
         egress_microusd_per_gib=found.egress_microusd_per_gib or 0,
         stale_days=found.age_days if found.stale else 0,
+        price_date=found.recorded if found.stale else "",
         configured=found.cloud in backends,
+        has_backend=found.cloud in kinds,
         dedicated=found.dedicated,
         credit_microusd=found.credit_microusd,
     )

@@ -227,6 +227,9 @@ class Catalog:
     def region_at(self, row: int) -> str:
         return self._regions[self._region_index[row]]
 
+    def age_days_at(self, row: int) -> int:
+        return self._sources[self._source_index[row]].age_days
+
     def rows_by_shape(self) -> Iterator[Sequence[int]]:
         """Return an iterator that yields the row numbers of each machine shape, cheapest row first."""
         results = [array("l") for _ in self._shapes]

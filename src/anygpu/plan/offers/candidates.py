@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, overload
 
 from anygpu.events.offers import Offer
 
+OLD_PRICE_DAYS = 365  # offers with prices of this age are ranked last
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5  # assumed when the offer states no waiting time
 
 
@@ -29,9 +30,15 @@ class Candidate:
     boot_s: float = 5.0
     egress_microusd_per_gib: int = 0
     stale_days: int = 0  # age of the price; 0 while it is recent enough to trust
+    price_date: str = ""  # date of a price that is not recent; empty if it is
     configured: bool = False  # from a configured backend, so it can be used now
+    has_backend: bool = True  # anygpu can rent it, once the user has configured an account
     dedicated: bool = True  # the job does not share the operating system or the GPU
     credit_microusd: int = 0  # remaining credit of the organisation with this provider
+
+    @property
+    def has_old_price(self) -> bool:
+        return self.stale_days >= OLD_PRICE_DAYS
 
     @classmethod
     def from_offer(cls, offer: Offer, terms: BackendTerms = NO_TERMS) -> "Candidate":
@@ -158,6 +165,7 @@ _CLASS_FIELDS = attrgetter(
     "offer.shared",
     "offer.missing_modules",
     "offer.refused",
+    "offer.is_full",
     "offer.billing.step_s",
     "offer.billing.minimum_s",
     "offer.max_run_or_inf_s",
@@ -165,6 +173,8 @@ _CLASS_FIELDS = attrgetter(
     "boot_s",
     "egress_microusd_per_gib",
     "configured",
+    "has_backend",
+    "has_old_price",
     "dedicated",
     "credit_microusd",
 )

@@ -7,13 +7,13 @@ from math import inf
 from typing import Any, NamedTuple, overload
 
 from anygpu.events.offers import Offer, OfferKey
-from anygpu.plan.analyse.findings import Analysis, summary
+from anygpu.plan.analyse.findings import Analysis, SummaryRow, summary
 from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet
 from anygpu.plan.offers.estimate import DurationLookup, Estimator
 from anygpu.plan.offers.ranking import Ranking, Rejection, run_cost_of
 from anygpu.plan.offers.unknown_names import unknown_names
-from anygpu.plan.offers.wording import cons, pros
+from anygpu.plan.offers.wording import cons, describe_duration, pros
 from anygpu.spec.jobspec import JobSpec
 
 EXAMPLES_PER_REASON = 3
@@ -27,7 +27,7 @@ class RankedOffer:
     bill: Bill
     score: float = inf
     rejection: str = ""
-    certain: bool = False  # rejected for a fact, not for a prediction
+    doubt: str = ""  # a problem that the analysis shows and that does not reject the offer
     confidence: str = "low"
     basis: str = "nothing"  # source of the predicted time: said | history | code | nothing
     idle_gpus: bool = False
@@ -122,12 +122,14 @@ def rank(
     *,
     deadline_s: float | None = None,
     duration: DurationLookup | None = None,
+    rough_duration: Span | None = None,
     allow_paid: bool = True,
     resumable: bool | None = None,
 ) -> Comparison:
     """Rank the candidates that fit a job by its strategy, and say why the others do not fit.
 
-    `deadline_s` is in seconds from now. `duration` predicts the training time on an offer from past runs.
+    `deadline_s` is in seconds from now. `duration` predicts the training time on an offer from past runs, and
+    `rough_duration` is the time on offers about which nothing else is known.
     `allow_paid` is the answer for jobs whose spec does not say whether they may use paid machines.
     `resumable` says whether the job can resume; None means that the spec and the analysis decide.
     To rank the same candidates for many jobs, pass a `CandidateSet`, which is faster.
@@ -137,6 +139,7 @@ def rank(
         analysis=analysis,
         deadline_s=deadline_s,
         past_duration=duration,
+        rough_duration=rough_duration,
         allow_paid=allow_paid,
         resumable=resumable,
     )
@@ -192,17 +195,20 @@ class _OfferWriter:
         bill = self.estimator.bill(candidate, prediction.training_s)
         best = self.ranking.best
         idle = self.estimator.leaves_gpus_idle(candidate.offer)
-        needs_consent = self.estimator.needs_consent(candidate)
+        needs_consent, doubt = self.estimator.needs_consent(candidate), self.estimator.doubt(candidate, bill)
         return RankedOffer(
             candidate=candidate,
             bill=bill,
-            score=self.ranking.score(candidate, bill.wall_s.expected, _exact_cost(candidate, bill)),
+            score=self.ranking.score(
+                candidate, bill.wall_s.expected, _exact_cost(candidate, bill), is_doubtful=bool(doubt)
+            ),
             confidence=self.estimator.confidence(candidate, prediction),
             basis=prediction.basis,
             idle_gpus=idle,
             needs_consent=needs_consent,
+            doubt=doubt,
             pros=pros(candidate, bill, best),
-            cons=cons(candidate, bill, best, idle_gpus=idle, needs_consent=needs_consent),
+            cons=cons(candidate, bill, best, idle_gpus=idle, needs_consent=needs_consent, doubt=doubt),
         )
 
     def rejected_offer(self, index: int) -> RankedOffer:
@@ -213,7 +219,6 @@ class _OfferWriter:
             candidate=candidate,
             bill=bill,
             rejection=self.estimator.rejection_reason(candidate, bill),
-            certain=bool(self.estimator.torch_mismatch(candidate.offer)),
             confidence=self.estimator.confidence(candidate, prediction),
             basis=prediction.basis,
             idle_gpus=self.estimator.leaves_gpus_idle(candidate.offer),
@@ -247,7 +252,7 @@ def comparison_as_dict(
         "more_offers": len(comparison.ranked) - len(listed),
         "rejected": _rejections(comparison.rejections),
         "unknown": list(comparison.unknown),
-        "workload": _workload_rows(analysis),
+        "workload": _workload_rows(analysis, comparison.choice),
         "lints": _lint_rows(analysis),
     }
 
@@ -258,6 +263,9 @@ def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
         **_offer_identity(offer),
         "configured": ranked.candidate.configured,
         "needs_consent": ranked.needs_consent,
+        "has_backend": ranked.candidate.has_backend,
+        "price_date": ranked.candidate.price_date,
+        "doubt": ranked.doubt,
         "score": ranked.score,
         "price_microusd_per_hour": offer.price_microusd_per_hour,
         "seconds": _span(bill.wall_s),
@@ -302,12 +310,21 @@ def _rejections(rejections: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
     ]
 
 
-def _workload_rows(analysis: Analysis | None) -> list[dict[str, str]]:
-    rows = summary(analysis) if analysis is not None else ()
+def _workload_rows(analysis: Analysis | None, choice: RankedOffer | None) -> list[dict[str, str]]:
+    """Return what was found about the job. A time from past runs replaces the one that the code suggests."""
+    rows = [*(summary(analysis) if analysis is not None else ())]
+    if choice is not None and choice.basis == "history":
+        rows = [row for row in rows if row.what.partition(" ")[0] != "time"] + [_past_time_row(choice)]
     return [
         {"what": row.what, "value": row.value, "sure": row.sure, "where": row.where, "because": row.because}
         for row in rows
     ]
+
+
+def _past_time_row(choice: RankedOffer) -> SummaryRow:
+    time = choice.bill.wall_s
+    expected, low, high = (describe_duration(each) for each in (time.expected, time.low, time.high))
+    return SummaryRow("time", f"{expected} ({low} to {high})", choice.confidence, "past runs")
 
 
 def _lint_rows(analysis: Analysis | None) -> list[dict[str, Any]]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from anygpu.events.offers import MICROUSD, Offer
 from anygpu.plan.analyse.findings import SURE, Analysis, WorkloadCharacteristics
 from anygpu.plan.hardware import gpus
-from anygpu.plan.hardware.torch_wheels import torch_mismatch
+from anygpu.plan.offers.availability import Availability, availability
 from anygpu.plan.offers.bill import (
     Bill,
     Overheads,
@@ -23,6 +24,7 @@ from anygpu.plan.offers.fit import (
     NO_RESUME_PATH,
     has_resume_path,
     location_mismatch,
+    offer_torch_mismatch,
     too_small_reason,
     unsuitable_reason,
 )
@@ -49,6 +51,13 @@ class DurationPrediction:
     basis: str  # said (stated by the job) | history | code | nothing
 
 
+class PredictedProblem(NamedTuple):
+    """Why a candidate does not fit by the analysis of the job. A doubtful problem only warns and ranks it lower."""
+
+    reason: str
+    is_doubtful: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
     """Estimates time and cost of a job from its spec, the analysis of its code and its past runs.
@@ -60,6 +69,7 @@ class Estimator:
     analysis: Analysis | None = None
     deadline_s: float | None = None
     past_duration: DurationLookup | None = None
+    rough_duration: Span | None = None  # from past runs on other machines, if nothing else is known
     allow_paid: bool = True  # for jobs whose spec does not say whether they may use paid machines
     resumable: bool | None = None  # None: decided from the spec and the analysis
     # Results per GPU configuration.
@@ -78,10 +88,14 @@ class Estimator:
         """Return whether the candidate costs money, which the job does not allow yet."""
         return candidate.offer.is_rented and not allows_paid(self.spec, default=self.allow_paid)
 
+    def availability(self, candidate: Candidate) -> Availability:
+        return availability(candidate, needs_consent=self.needs_consent(candidate))
+
     def predict_duration(self, offer: Offer) -> DurationPrediction:
         """Predict the training time on an offer.
 
-        The first available source is used: the duration stated in the spec, past runs, the analysed code.
+        The first available source is used: the duration stated in the spec, past runs on comparable machines,
+        the analysed code, past runs on other machines.
         """
         stated_s = self.spec.placement.expected_duration_s
         if stated_s:
@@ -145,53 +159,103 @@ class Estimator:
             return FORBIDDEN
         if self.spec.placement.dedicated and not candidate.dedicated:
             return "is shared with other customers; the job requires a dedicated machine"
-        return self.unsupported_gpu_reason(candidate.offer)
+        return ""
 
     def unsupported_gpu_reason(self, offer: Offer) -> str:
-        """Return why the job's code or packages do not run on the offer's GPU; empty if they do."""
+        """Return why the analysed code does not run on the offer's GPU; empty if it does."""
         gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.is_paid
         if gpu not in self._gpu_reasons:
-            self._gpu_reasons[gpu] = (
-                self._missing_gpu_reason(offer)
-                or self.torch_mismatch(offer)
-                or _gpu_memory_reason(self.characteristics, offer)
-            )
+            self._gpu_reasons[gpu] = self._missing_gpu_reason(offer) or self._analysed_torch_mismatch(offer)
         return self._gpu_reasons[gpu]
 
     def _missing_gpu_reason(self, offer: Offer) -> str:
         needs = self.analysis.needs_gpu if self.analysis is not None else None
-        if offer.gpu_count or needs is None or not needs.value or needs.confidence < SURE:
+        gpu = self.spec.resources.gpu
+        refuses_gpu = gpu is not None and not gpu.count
+        if offer.gpu_count or refuses_gpu or needs is None or not needs.value or needs.confidence < SURE:
             return ""
         return f"has no GPU, and the code needs one: {needs.location} {needs.because}"
 
-    def torch_mismatch(self, offer: Offer) -> str:
-        """Return why the torch that the job installs does not run on the offer's GPU or driver.
+    def _analysed_torch_mismatch(self, offer: Offer) -> str:
+        """Return why the torch that the requirements file or the trainer needs does not run on the offer.
 
-        Return an empty string if it does. For a trainer, the packages that the trainer needs are checked
-        on rented machines only, because own machines may already have them, and only if the spec sets no
-        requirements, Python or image.
+        Return an empty string if it does. The packages of a trainer are checked on rented machines only,
+        because own machines may already have them, and only if the spec sets no requirements, Python or image.
         """
         spec, installs = self.spec, self.spec.requirements
-        framework = spec.trainer and offer.is_paid and not (installs or spec.python or spec.image)
-        if framework or isinstance(installs, str):
-            installs = self.analysis.requirements if self.analysis is not None else ()
-        if not installs or not offer.gpu_count:
+        of_trainer = spec.trainer and offer.is_rented and not (installs or spec.python or spec.image)
+        if self.analysis is None or not (of_trainer or isinstance(installs, str)):
             return ""
-        gpu = gpus.spec(offer.gpu_kind, memory_gib=offer.gpu_memory_gib) if offer.gpu_kind else None
-        return torch_mismatch(installs, gpu, offer.driver)
+        return offer_torch_mismatch(self.analysis.requirements, offer)
 
     def rejection_reason(self, candidate: Candidate, bill: Bill) -> str:
         """Return why the candidate does not fit the job or exceeds one of its limits; empty if it fits."""
-        limit = self.spec.limits.max_cost_microusd
-        over_limit = limit is not None and bill.cost_microusd.expected > limit
+        problem = self.predicted_problem(candidate, bill.wall_s.expected, bill.runs)
         return (
             self.unsuitable_reason(candidate)
-            or self.max_run_reason(candidate, bill.wall_s.expected, bill.runs)
-            or self.late_reason(bill.wall_s.expected)
+            or (problem.reason if problem is not None and not problem.is_doubtful else "")
             or too_small_reason(self.spec.resources, candidate.offer)
             or location_mismatch(self.spec, location_of(candidate.offer))
-            or (self.over_limit_reason if over_limit else "")
+            or (self.over_limit_reason if self._exceeds_limit(candidate, bill, doubtful=False) else "")
         )
+
+    def doubt(self, candidate: Candidate, bill: Bill) -> str:
+        """Return the problem that the candidate may have but that does not reject it; empty if there is none."""
+        problem = self.predicted_problem(candidate, bill.wall_s.expected, bill.runs)
+        if problem is not None and problem.is_doubtful:
+            return problem.reason
+        return self.over_limit_reason if self._exceeds_limit(candidate, bill, doubtful=True) else ""
+
+    def predicted_problem(self, candidate: Candidate, wall_s: float, runs: int) -> PredictedProblem | None:
+        """Return the problem that the analysis shows for any price of the candidate; None if it shows none.
+
+        On an own machine every problem is doubtful, because trying costs nothing.
+        """
+        offer = candidate.offer
+        is_own = not offer.is_rented
+        if unsupported := self.unsupported_gpu_reason(offer):
+            return PredictedProblem(unsupported, is_own)
+        if memory := self.gpu_memory_reason(offer):
+            return PredictedProblem(memory, is_own or self._doubts_memory)
+        if too_long := self.max_run_reason(candidate, wall_s, runs):
+            return PredictedProblem(too_long, is_own)
+        if late := self.late_reason(wall_s):
+            return PredictedProblem(late, is_own or self.doubts_duration(offer))
+        return None
+
+    def doubts_duration(self, offer: Offer) -> bool:
+        """Return whether the predicted time on the offer has low confidence, so that it rejects no offer."""
+        return self._confidence(self.predict_duration(offer)) == "low"
+
+    def doubts_cost(self, offer: Offer) -> bool:
+        """Return whether a predicted cost above the limit only warns: on own machines, and for a rough guess."""
+        return not offer.is_rented or self.doubts_duration(offer)
+
+    @property
+    def _doubts_memory(self) -> bool:
+        """Whether the prediction of the GPU memory has low confidence, or the job itself names the GPU."""
+        gpu, needs = self.spec.resources.gpu, self.characteristics
+        if gpu is not None and (gpu.kind or gpu.memory_gib):
+            return True
+        return needs is None or needs.gpu_memory_gb.confidence_level == "low"
+
+    def _exceeds_limit(self, candidate: Candidate, bill: Bill, *, doubtful: bool) -> bool:
+        limit = self.spec.limits.max_cost_microusd
+        if limit is None or bill.cost_microusd.expected <= limit:
+            return False
+        return self.doubts_cost(candidate.offer) is doubtful
+
+    def gpu_memory_reason(self, offer: Offer) -> str:
+        """Return why the GPU has too little memory for the predicted need.
+
+        Return an empty string if the GPU has enough memory, or if its memory or the need is unknown.
+        """
+        needs = self.characteristics
+        needed_gb = needs.gpu_memory_gb.value if needs is not None else 0.0
+        has_gb = offer.gpu_memory_gib * GB_PER_GIB
+        if not needed_gb or not offer.gpu_count or not has_gb or needed_gb <= has_gb:
+            return ""
+        return f"has {has_gb:.0f} GB of memory per GPU; training is predicted to need {needed_gb:.0f} GB"
 
     def max_run_reason(self, candidate: Candidate, wall_s: float, runs: int) -> str:
         """Return why the offer's maximum run time is too short for the job.
@@ -204,7 +268,7 @@ class Estimator:
             wall_s <= longest_s
             or runs > 1
             or self.characteristics is None
-            or self._confidence(self.predict_duration(candidate.offer)) == "low"
+            or self.doubts_duration(candidate.offer)
         ):
             return ""
         return f"allows a run of at most {describe_duration(longest_s)}, and {NO_RESUME_PATH}"
@@ -236,9 +300,12 @@ class Estimator:
         """
         analysis, needs = self.analysis, self.characteristics
         effort = needs.effort if needs is not None else None
+        if (analysis is None or effort is None) and self.rough_duration is not None:
+            return DurationPrediction(training_s=self.rough_duration, basis="history")
         if analysis is None or effort is None:
             return DurationPrediction(training_s=UNKNOWN_DURATION, basis="nothing")
-        on_gpu = analysis.needs_gpu is None or analysis.needs_gpu.value
+        asks_for_gpu = self.spec.resources.gpu is not None and self.spec.resources.gpu.count > 0
+        on_gpu = asks_for_gpu or analysis.needs_gpu is None or analysis.needs_gpu.value
         gpu = gpus.spec(kind, memory_gib=memory_gib) if kind and on_gpu else None
         if gpu is None:
             slower = CPU_SLOWDOWN if on_gpu and not count else 1.0
@@ -265,15 +332,3 @@ def _model_gib(analysis: Analysis | None) -> float:
     share = ADAPTER_SHARE if analysis.adapters is not None else 1.0
     size = 2 if analysis.half_weights is not None and analysis.half_weights.value else 4
     return analysis.parameters.value * share * size / 2**30
-
-
-def _gpu_memory_reason(needs: WorkloadCharacteristics | None, offer: Offer) -> str:
-    """Return why the GPU has too little memory for the predicted need.
-
-    Return an empty string if the GPU has enough memory, or if its memory or the need is unknown.
-    """
-    needed_gb = needs.gpu_memory_gb.value if needs is not None else 0.0
-    has_gb = offer.gpu_memory_gib * GB_PER_GIB
-    if not needed_gb or not offer.gpu_count or not has_gb or needed_gb <= has_gb:
-        return ""
-    return f"has {has_gb:.0f} GB of memory per GPU; training is predicted to need {needed_gb:.0f} GB"

@@ -3,12 +3,13 @@
 Functions named `..._reason` or `..._mismatch` return why it does not fit, or an empty string if it fits.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from anygpu.events.offers import LOCAL, Offer
 from anygpu.plan.analyse.findings import LIKELY, Analysis
 from anygpu.plan.hardware import gpus
+from anygpu.plan.hardware.torch_wheels import torch_mismatch
 from anygpu.plan.offers.candidates import Location, location_of
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Gpu, Resources
@@ -44,13 +45,19 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = N
         return f"has no copy of the job's files: the job runs in place, in {spec.in_place}; submit it with --snapshot"
     if offer.max_run_or_inf_s <= 0:
         return "has no time left for a run: its reservation is about to end"
+    if placement.strategy == "queue" and offer.is_rented:
+        return "is a rented machine; the strategy `queue` uses own machines only"
     if spec.image and not offer.containers:
         return "does not run container images"
     if placement.dedicated and offer.shared:
         return "is shared with other jobs or customers; the job requires a dedicated machine"
     if offer.missing_modules and (missing := missing_modules_reason(spec, offer.missing_modules)):
         return missing
-    return _interruption_reason(spec, offer, resumable=resumable) or _gpu_mismatch(spec.resources.gpu, offer)
+    return (
+        _interruption_reason(spec, offer, resumable=resumable)
+        or _gpu_mismatch(spec.resources.gpu, offer)
+        or _required_torch_mismatch(spec, offer)
+    )
 
 
 def missing_modules_reason(spec: JobSpec, missing: Collection[str]) -> str:
@@ -103,6 +110,20 @@ def _interruption_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None)
     if not (resumable or has_resume_path(spec)):
         return f"can be interrupted, and {NO_RESUME_PATH}, or interruptible: yes"
     return ""
+
+
+def offer_torch_mismatch(requirements: Iterable[str], offer: Offer) -> str:
+    """Return why the torch that the requirements install does not run on the offer's GPU or driver."""
+    if not offer.gpu_count:
+        return ""
+    gpu = gpus.spec(offer.gpu_kind, memory_gib=offer.gpu_memory_gib) if offer.gpu_kind else None
+    return torch_mismatch(requirements, gpu, offer.driver)
+
+
+def _required_torch_mismatch(spec: JobSpec, offer: Offer) -> str:
+    """Check the packages that the spec lists. Those in a requirements file are known only to the analysis."""
+    listed = spec.requirements if not isinstance(spec.requirements, str) else ()
+    return offer_torch_mismatch(listed, offer) if listed else ""
 
 
 NO_RESUME_PATH = (

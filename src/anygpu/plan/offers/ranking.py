@@ -7,7 +7,8 @@ from itertools import chain, islice
 from math import floor, inf
 from typing import NamedTuple
 
-from anygpu.events.offers import HOUR_S
+from anygpu.events.offers import HOUR_S, LOCAL
+from anygpu.plan.offers.availability import Availability
 from anygpu.plan.offers.bill import RunTime, weighted_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateGroup, CandidateSet, PerformanceClass
 from anygpu.plan.offers.estimate import Estimator
@@ -47,6 +48,7 @@ class FittingGroup(NamedTuple):
     prices: Sequence[float]
     run_cost: RunCost
     lowest_cost: float  # the cheapest run
+    is_doubtful: bool  # may have a problem, but not one that rejects them
 
     @property
     def credit(self) -> int:
@@ -88,11 +90,11 @@ class OfferFilter:
         estimator, candidate = self._estimator, performance_class.representative
         reason = estimator.unsuitable_reason(candidate)
         run_cost = self._run_costs.get(candidate) if not reason else NO_RUN
-        reason = (
-            reason
-            or estimator.max_run_reason(candidate, run_cost.wall_s, run_cost.runs)
-            or estimator.late_reason(run_cost.wall_s)
+        problem = (
+            estimator.predicted_problem(candidate, run_cost.wall_s, run_cost.runs) if not reason else None
         )
+        is_doubtful = problem is not None and problem.is_doubtful
+        reason = reason or (problem.reason if problem is not None and not is_doubtful else "")
         if reason:
             self.rejections.append(Rejection(reason, performance_class.combined.indices))
             return
@@ -100,22 +102,40 @@ class OfferFilter:
             if too_little := too_small_reason(self._need, group.representative.offer):
                 self.rejections.append(Rejection(too_little, group.indices))
             else:
-                self._filter_by_cost(group, run_cost)
+                self._filter_by_cost(group, run_cost, is_doubtful=is_doubtful)
 
-    def _filter_by_cost(self, group: CandidateGroup, run_cost: RunCost) -> None:
-        """Keep the candidates in the requested location and within the cost limit; reject the others."""
+    def _filter_by_cost(self, group: CandidateGroup, run_cost: RunCost, *, is_doubtful: bool) -> None:
+        """Keep the candidates in the requested location and within the cost limit; reject the others.
+
+        If the predicted cost is doubtful, candidates beyond the cost limit are kept as doubtful ones.
+        """
         indices, prices = (
             self._filter_by_location(group) if self._requested_names else (group.indices, group.prices)
         )
-        kept_count = len(indices)
-        if kept_count and self._limit is not None:
-            kept_count = run_cost.count_within(self._limit, prices)
-        if kept_count < len(indices):
-            self.rejections.append(Rejection(self._estimator.over_limit_reason, indices[kept_count:]))
-            indices, prices = indices[:kept_count], prices[:kept_count]
-        if kept_count:
+        count = len(indices)
+        if count and self._limit is not None:
+            count = run_cost.count_within(self._limit, prices)
+        self._keep(group, indices[:count], prices[:count], run_cost, is_doubtful=is_doubtful)
+        if count == len(indices):
+            return
+        if self._estimator.doubts_cost(group.representative.offer):
+            self._keep(group, indices[count:], prices[count:], run_cost, is_doubtful=True)
+        else:
+            self.rejections.append(Rejection(self._estimator.over_limit_reason, indices[count:]))
+
+    def _keep(
+        self,
+        group: CandidateGroup,
+        indices: Sequence[int],
+        prices: Sequence[float],
+        run_cost: RunCost,
+        *,
+        is_doubtful: bool,
+    ) -> None:
+        if indices:
+            lowest = run_cost.cost(prices[0])
             self.groups.append(
-                FittingGroup(group.representative, indices, prices, run_cost, run_cost.cost(prices[0]))
+                FittingGroup(group.representative, indices, prices, run_cost, lowest, is_doubtful)
             )
 
     def _filter_by_location(self, group: CandidateGroup) -> tuple[Sequence[int], Sequence[float]]:
@@ -155,8 +175,23 @@ def run_cost_of(candidate: Candidate, run_time: RunTime, egress_microusd: int) -
     return RunCost(run_time.wall_s, run_time.billed_s(candidate.offer), run_time.runs, egress_microusd)
 
 
-CONSENT_STEP = 1e18  # more than any tier: offers that the job may not use yet come last
 TIER_STEP = 1e15  # micro-dollars: more than any bill, so a tier always outweighs the cost
+MAX_PREFERENCE = 99
+
+
+class Tier(NamedTuple):
+    """The part of a rank that is compared before the cost. Lower values come first."""
+
+    availability: Availability
+    preference: int  # position of the backend in the job's list of fallbacks
+    is_doubtful: bool
+    wall_s: float  # for the strategy `fastest`, else 0
+
+    @property
+    def number(self) -> int:
+        """Everything that is compared before the time, as one number."""
+        preference = min(self.preference, MAX_PREFERENCE)
+        return (self.availability * (MAX_PREFERENCE + 1) + preference) * 2 + self.is_doubtful
 
 
 class Ranking:
@@ -169,10 +204,10 @@ class Ranking:
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
         self.strategy = estimator.spec.placement.strategy or "cheapest"
         self._fallbacks = estimator.spec.placement.fallbacks
-        self._needs_consent = estimator.needs_consent
+        self._availability = estimator.availability
         offer_filter = OfferFilter(estimator, candidates)
-        # Ties go to the shorter run, then to the group that comes first.
-        self._groups = sorted(offer_filter.groups, key=lambda group: group.run_cost.wall_s)
+        # Ties go to the shorter run, then to the server's own machine, then to the group that comes first.
+        self._groups = sorted(offer_filter.groups, key=_tie_breaker)
         self.rejections: Sequence[Rejection] = offer_filter.rejections
         self.fastest_s = self._groups[0].run_cost.wall_s if self._groups else inf
         self.lowest_cost = min((group.lowest_cost for group in self._groups), default=0.0)
@@ -215,14 +250,14 @@ class Ranking:
         return self._sort(self._groups, None)
 
     @cached_property
-    def _group_heads(self) -> list[tuple[float, float, int]]:
+    def _group_heads(self) -> list[tuple[Tier, float, int]]:
         """For each group, best first: tier and key of its first candidate, and the position of the group."""
         return sorted((*self._key(group), position) for position, group in enumerate(self._groups))
 
     def _sort(self, groups: Iterable[FittingGroup], count: int | None) -> list[int]:
-        tiers: dict[float, list[FittingGroup]] = {}
+        tiers: dict[Tier, list[FittingGroup]] = {}
         for group in groups:
-            tiers.setdefault(self._tier(group.representative, group.run_cost.wall_s), []).append(group)
+            tiers.setdefault(self._group_tier(group), []).append(group)
         ordered = (self._merge(tiers[tier], count) for tier in sorted(tiers))
         return list(islice(chain.from_iterable(ordered), count))
 
@@ -237,30 +272,23 @@ class Ranking:
         """Indices of the candidates that do not fit, ascending."""
         return sorted(chain.from_iterable(rejection.indices for rejection in self.rejections))
 
-    def score(self, candidate: Candidate, wall_s: float, cost: float) -> float:
-        if self.strategy == "fastest":
-            return wall_s
-        return self._tier(candidate, wall_s) + self._cost_key(wall_s, cost, candidate.credit_microusd)
+    def score(self, candidate: Candidate, wall_s: float, cost: float, *, is_doubtful: bool) -> float:
+        """Return the rank of a candidate as one number; lower is better."""
+        tier = self._tier(candidate, wall_s, is_doubtful=is_doubtful)
+        key = tier.wall_s or self._cost_key(wall_s, cost, candidate.credit_microusd)
+        return tier.number * TIER_STEP + key
 
-    def _tier(self, candidate: Candidate, wall_s: float) -> float:
-        """Return the tier: the part of the score that is compared before the cost.
+    def _tier(self, candidate: Candidate, wall_s: float, *, is_doubtful: bool) -> Tier:
+        order, backend = self._fallbacks, candidate.offer.backend
+        return Tier(
+            availability=self._availability(candidate),
+            preference=order.index(backend) if backend in order else len(order),
+            is_doubtful=is_doubtful,
+            wall_s=wall_s if self.strategy == "fastest" else 0.0,
+        )
 
-        Offers that the job may use without further consent come first. Among these, the tier is the wall time
-        (`fastest`), the position in the fallbacks (`preferred`), or whether the backend is configured (`queue`).
-        """
-        return self._needs_consent(candidate) * CONSENT_STEP + self._strategy_tier(candidate, wall_s)
-
-    def _strategy_tier(self, candidate: Candidate, wall_s: float) -> float:
-        match self.strategy:
-            case "fastest":
-                return wall_s
-            case "preferred":
-                order, backend = self._fallbacks, candidate.offer.backend
-                return (order.index(backend) if backend in order else len(order)) * TIER_STEP
-            case "queue":
-                return (not candidate.configured) * TIER_STEP
-            case _:
-                return 0.0
+    def _group_tier(self, group: FittingGroup) -> Tier:
+        return self._tier(group.representative, group.run_cost.wall_s, is_doubtful=group.is_doubtful)
 
     def _keys(self, group: FittingGroup, count: int | None) -> list[float]:
         """Return the `_cost_key` of each of the first `count` candidates of a group."""
@@ -271,12 +299,9 @@ class Ranking:
         slower, least = group.run_cost.wall_s / max(1.0, self.fastest_s), max(1.0, self._lowest_weighted_cost)
         return [slower + cost / least for cost in weighted]
 
-    def _key(self, group: FittingGroup) -> tuple[float, float]:
+    def _key(self, group: FittingGroup) -> tuple[Tier, float]:
         """Return the tier and the `_cost_key` of the group's first candidate."""
-        wall_s = group.run_cost.wall_s
-        return self._tier(group.representative, wall_s), self._cost_key(
-            wall_s, group.lowest_cost, group.credit
-        )
+        return self._group_tier(group), self._cost_key(group.run_cost.wall_s, group.lowest_cost, group.credit)
 
     def _cost_key(self, wall_s: float, cost: float, credit: int) -> float:
         """Return the key that sorts candidates of equal tier.
@@ -287,6 +312,10 @@ class Ranking:
         if self.strategy != "balanced":
             return weighted
         return wall_s / max(1.0, self.fastest_s) + weighted / max(1.0, self._lowest_weighted_cost)
+
+
+def _tie_breaker(group: FittingGroup) -> tuple[float, bool]:
+    return group.run_cost.wall_s, group.representative.offer.backend != LOCAL
 
 
 def _round_half_up(cost: float) -> int:

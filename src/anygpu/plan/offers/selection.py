@@ -39,6 +39,7 @@ class FitResult:
     candidate: Candidate
     preference: int  # position in the job's fallbacks
     score: float  # lower is better
+    predicted_s: float = 0.0  # wall time; the shorter run wins if scores are equal
     rejection: str = ""  # why the candidate never fits
     wait_reason: str = ""  # why the candidate fits, but not now
     full: bool = False  # the job waits for a free slot
@@ -109,17 +110,17 @@ def fit(
     offer = candidate.offer
     unfit = (
         unfit_reason(spec, offer, resumable=constraints.resumable)
-        or _not_owned_reason(spec, offer)
         or _no_consent_reason(spec, offer, constraints)
         or (_predicted_rejection(ranked, started=started) if ranked is not None else "")
     )
     over_budget = "" if unfit else _over_budget_reason(offer, constraints)
-    full = not unfit and offer.free is not None and offer.free <= 0
+    full = not unfit and offer.is_full
     wait_reason = (offer.wait_reason or "no free slot") if full else _wait_reason(offer, constraints)
     return FitResult(
         candidate=candidate,
         preference=_preference(spec, offer, constraints),
         score=_price_score(offer) if ranked is None else _score(ranked),
+        predicted_s=0.0 if ranked is None else ranked.bill.wall_s.expected,
         rejection=unfit or over_budget,
         wait_reason="" if unfit or over_budget else wait_reason,
         full=full,
@@ -133,17 +134,8 @@ def _score(ranked: RankedOffer) -> float:
 
 
 def _predicted_rejection(ranked: RankedOffer, *, started: bool) -> str:
-    """Return why the comparison rejected the candidate; empty if it did not.
-
-    A rejection that relies on an uncertain prediction is ignored, and so is any once the job has started.
-    """
-    is_doubtful = ranked.confidence == "low" and not ranked.certain
-    return "" if started or is_doubtful else ranked.rejection
-
-
-def _not_owned_reason(spec: JobSpec, offer: Offer) -> str:
-    is_excluded = spec.placement.strategy == "queue" and offer.is_rented
-    return "is a rented machine; the strategy `queue` uses own machines only" if is_excluded else ""
+    """Return why the comparison rejected the candidate; empty if it did not, or if the job has started."""
+    return "" if started else ranked.rejection
 
 
 def _no_consent_reason(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> str:
@@ -186,11 +178,12 @@ def _price_score(offer: Offer) -> float:
     return offer.price_microusd_per_hour + offer.expected_wait_s
 
 
-def _sort_key(result: FitResult) -> tuple[bool, bool, bool, int, float, bool, str, str]:
+def _sort_key(result: FitResult) -> tuple[bool, bool, bool, int, float, float, bool, str, str]:
     """Return the key by which offers are ordered. Of equal offers, the server's own machine is first.
 
     There a job can run in place, without a copy of its files.
     """
     offer = result.offer
-    order = bool(result.rejection), bool(result.wait_reason), result.avoided, result.preference, result.score
-    return *order, offer.backend != LOCAL, offer.backend, offer.name
+    state = bool(result.rejection), bool(result.wait_reason), result.avoided
+    rank = result.preference, result.score, result.predicted_s
+    return *state, *rank, offer.backend != LOCAL, offer.backend, offer.name

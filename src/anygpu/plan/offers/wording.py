@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from anygpu.events.offers import MICROUSD
+from anygpu.plan.offers.availability import missing_step
 from anygpu.plan.offers.bill import Bill, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate
-from anygpu.plan.offers.consent import PAID_FLAG
 
 FAST_START_S = 20.0
 
@@ -33,13 +33,16 @@ def pros(candidate: Candidate, bill: Bill, best: BestValues) -> tuple[str, ...]:
 
 
 def cons(
-    candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool, needs_consent: bool
+    candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool, needs_consent: bool, doubt: str
 ) -> tuple[str, ...]:
     offer = candidate.offer
     price_ratio = bill.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.is_paid else 0.0
     slower = bill.wall_s.expected / best.wall_s
+    missing = missing_step(candidate, needs_consent=needs_consent)
     statements = (
-        (f"needs {PAID_FLAG}, because it costs money", needs_consent),
+        (missing, bool(missing)),
+        (f"its price is of {candidate.price_date}", candidate.has_old_price),
+        (doubt, bool(doubt)),
         (
             f"may be interrupted, which adds about {_hours_or_minutes(bill.interruptions_s)}",
             offer.interruptible,
@@ -55,7 +58,10 @@ def cons(
             " and nothing shows that the job can resume",
             bill.runs == 1 and bill.wall_s.expected > offer.max_run_or_inf_s,
         ),
-        (f"its price is {candidate.stale_days} days old", bool(candidate.stale_days)),
+        (
+            f"its price is {candidate.stale_days} days old",
+            bool(candidate.stale_days) and not candidate.has_old_price,
+        ),
         ("you pay for GPUs that the code does not use", idle_gpus),
     )
     return tuple(text for text, true in statements if true)
@@ -66,7 +72,7 @@ def describe_duration(seconds: float) -> str:
     for unit, size_s in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size_s:
             return f"{seconds / size_s:.3g} {unit}"
-    return f"{seconds:.0f} s"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def _out_of_pocket_text(cost_microusd: Span, credit_microusd: int) -> str:

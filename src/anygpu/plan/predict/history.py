@@ -7,11 +7,13 @@ how much their times vary, so a typical variation (prior spread) is added with t
 
 import hashlib
 import json
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log, sqrt
+from pathlib import PurePosixPath
 from statistics import fmean
 
 from anygpu.events.offers import Offer
@@ -30,6 +32,7 @@ PRIOR_RUNS = 3  # how many runs the prior spread counts for
 OTHER_GPU_SPREAD = 0.35  # added when only another kind of GPU was used
 DOUBLING_SPREAD = 0.10  # added for each doubling of the GPU count
 LENGTH_POWER_SPREAD = 0.20  # of the power by which time grows with steps
+UNKNOWN_SPEED_SPREAD = 1.0  # of a machine that no past run can be compared with
 UNKNOWN_LENGTH_SPREAD = 0.40  # added when one of the two lengths is not known
 # 95 % quantiles of Student's t for 1, 2, ... degrees of freedom, and for more than the table has.
 T_QUANTILES = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78, 1.77, 1.76, 1.75)
@@ -260,6 +263,25 @@ def past_durations(
     return duration
 
 
+def rough_duration(spec: JobSpec, past_runs: Sequence[PastRun]) -> Span | None:
+    """Return the training time on a machine whose speed cannot be compared with those of the past runs.
+
+    Return None if there are no past runs.
+    """
+    usable = [run for run in past_runs if run.training_s > 0]
+    if not usable:
+        return None
+    growth, length = _growth(usable), training_length(spec)
+    observations = []
+    for run in usable:
+        ratio = _length_ratio(run, None, length)
+        change, spread = (0.0, UNKNOWN_LENGTH_SPREAD) if ratio is None else _log_growth(log(ratio), growth)
+        observations.append(
+            _Observation(log(run.training_s) + change, sqrt(spread**2 + UNKNOWN_SPEED_SPREAD**2))
+        )
+    return _span(observations)
+
+
 def fingerprint(spec: JobSpec) -> str:
     """Return a hash that is equal for jobs whose steps take equally long.
 
@@ -294,7 +316,7 @@ def _workload_key(spec: JobSpec) -> list[object]:
         config = {name: value for name, value in spec.config.items() if name not in _IGNORED_SETTINGS}
         return ["trainer", spec.trainer, config]
     if spec.script is not None:
-        return ["script", spec.script, _without_length_options(spec.args)]
+        return ["script", _last_part(spec.script), _without_length_options(spec.args)]
     if spec.command is not None:
         words = spec.command.split() if isinstance(spec.command, str) else spec.command
         return ["command", _without_length_options(words)]
@@ -315,9 +337,22 @@ def _without_length_options(words: Iterable[str]) -> list[str]:
 
 
 def _directory_key(spec: JobSpec) -> list[str]:
-    """Return the working directory's name and subdirectory, which distinguish scripts with equal names."""
+    """Return the name of the directory in which the job runs, or of the script's directory if it has a script.
+
+    The name distinguishes scripts with equal names. A script has the same key from whatever directory it is
+    started.
+    """
     workdir = spec.workdir
-    return [] if workdir is None else [re.split(r"[/\\]", workdir.path or "")[-1], workdir.subdir]
+    if workdir is None:
+        return []
+    path = f"{workdir.path or ''}/{workdir.subdir}"
+    if spec.script is not None:
+        path = posixpath.join(path, spec.script, "..")  # an absolute script replaces the directory
+    return [_last_part(path)]
+
+
+def _last_part(path: str) -> str:
+    return PurePosixPath(posixpath.normpath(path.replace("\\", "/"))).name
 
 
 def _dataset_key(spec: JobSpec) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anygpu.backends.manager import BackendManager
+from anygpu.backends.registry import kind_names
 from anygpu.control.clock import Clock
 from anygpu.control.schedule.compare import ReadPastRuns, TermsOf
 from anygpu.control.schedule.offer_cache import OfferCache
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from anygpu.plan.offers.candidates import Candidate, CandidateSet
 
 MAX_ANALYSES = 256  # a sweep submits the same code many times with different arguments
-ANALYSED_FIELDS = {"script", "args", "command", "code", "trainer", "config", "workdir"}
+ANALYSED_FIELDS = {"script", "args", "command", "code", "trainer", "config", "workdir", "checkpoint"}
 Today = Callable[[], date]
 
 
@@ -76,7 +77,7 @@ class CatalogCandidates:
         by_cloud = terms()
         rented = [row for row in rows if row.cloud not in excluded and not by_cloud[row.cloud].is_owned]
         catalog = Catalog(rented, today=self._today(), policy=self._policy, stale_days=self._stale_days)
-        return candidates_in(catalog)
+        return candidates_in(catalog, kinds=kind_names())
 
 
 def _file_versions(layers: "CatalogLayers") -> tuple[tuple[str, int], ...]:
@@ -198,10 +199,11 @@ class JobPlanner:
         `files` is the job's code, if it was not uploaded. `limit` is the length of the list of offers (None:
         all), and `short` that of the short list.
         """
-        from anygpu.plan.predict.history import past_durations
+        from anygpu.plan.predict.history import past_durations, rough_duration
 
         analysis = await self._analyse(spec, organisation, files)
-        duration = past_durations(spec, analysis, await self._past_runs(spec, organisation))
+        past = await self._past_runs(spec, organisation)
+        duration = past_durations(spec, analysis, past)
         own = await self._configured_candidates(spec, organisation)
         kinds = frozenset(entry.kind for entry in self._backends.entries(organisation))
         candidates = (await self._catalog.candidates(kinds)).extend(own)
@@ -217,6 +219,7 @@ class JobPlanner:
                 analysis,
                 deadline_s=deadline_s,
                 duration=duration,
+                rough_duration=rough_duration(spec, past),
                 allow_paid=self._allow_paid,
             )
             return comparison_as_dict(comparison, analysis, limit=limit, short=short)

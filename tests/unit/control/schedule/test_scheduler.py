@@ -55,7 +55,10 @@ class Office:
         self.clock, self.journal = clock, MemoryJournal(now_s=loop.time)
         self.code: dict[str, str] = {}
         blobs = MemoryBlobs(clock.wall_ms)
-        checkpoints, comparing = Checkpoints(blobs), OfferComparer(self._read, Plans(blobs), clock)
+        checkpoints, comparing = (
+            Checkpoints(blobs),
+            OfferComparer(self._read, Plans(blobs), clock, allow_paid=policy.get("allow_paid", True)),
+        )
         rules, more = (
             ControlPolicy(**{"allow_paid": True, **policy}),
             {"is_visible": visible} if visible else {},
@@ -287,10 +290,17 @@ def test_the_cheapest_place_is_the_one_that_is_cheapest_to_finish() -> None:
 
 
 def test_the_fastest_place_is_chosen_even_over_a_free_machine_of_ones_own() -> None:
-    own = Offer(backend="own", free=1)
+    own = replace(SLOW, backend="own", price_microusd_per_hour=0, free=1)
     assert where("fastest", own, QUICK).attempts[0].offer.backend == "quick"
-    taken = where(None, own, QUICK)
+    assert where(None, own, QUICK).attempts[0].offer.backend == "own"
+    taken = where(None, own)
     assert (taken.attempts[0].offer.backend, taken.plan) == ("own", "")
+
+
+def test_code_that_needs_a_gpu_is_not_sent_to_a_free_machine_without_one_if_it_may_be_paid_for() -> None:
+    own = Offer(backend="own", free=1)
+    assert where(None, own, QUICK).attempts[0].offer.backend == "quick"
+    assert where(None, own).attempts[0].offer.backend == "own"
 
 
 def test_the_queue_waits_for_machines_of_ones_own() -> None:

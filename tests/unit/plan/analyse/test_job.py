@@ -90,3 +90,25 @@ def test_the_size_of_all_files_together_is_limited(monkeypatch: pytest.MonkeyPat
 def test_a_bomb_of_zeros_stops_at_the_limit() -> None:
     bomb = gzip.compress(raw_header(b"x.bin", b"0", 2**33 - 1) + bytes(80 * 2**20))
     assert read_archive(bomb) == {}
+
+
+def test_checkpoint_settings_of_the_job_override_what_the_code_shows() -> None:
+    code = "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\nfor epoch in range(9):\n    model(x).sum().backward()\n"
+    plain = analyse_job(from_mapping({"script": "t.py"}), {"t.py": code})
+    assert plain is not None
+    assert plain.checkpointing is not None
+    assert not plain.checkpointing.value
+    stated = {"paths": ["ckpt/*.pt"], "resume_args": ["--resume", "{path}"]}
+    read = analyse_job(from_mapping({"script": "t.py", "checkpoint": stated}), {"t.py": code})
+    assert read is not None
+    assert read.checkpointing is not None
+    assert read.resuming is not None
+    assert read.characteristics is not None
+    assert (read.checkpointing.value, read.resuming.value) == (True, True)
+    assert read.checkpointing.location == "job spec"
+    assert read.characteristics.interruptible.value
+    assert not {"no-checkpoint", "no-resume"} & {lint.code for lint in read.lints}
+    only_paths = analyse_job(from_mapping({"script": "t.py", "checkpoint": {"paths": ["a"]}}), {"t.py": code})
+    assert only_paths is not None
+    assert only_paths.characteristics is not None
+    assert not only_paths.characteristics.interruptible.value

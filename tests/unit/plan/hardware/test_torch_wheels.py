@@ -140,7 +140,6 @@ def test_a_machine_whose_driver_is_too_old_is_out_with_what_to_do() -> None:
         "has driver 550.54; torch 2.12 is built for CUDA 13, which needs driver 580 or newer:"
         " update the driver, or pin torch<2.11, or a cu126 wheel"
     )
-    assert line.certain
     old = torch_mismatch(["torch==2.12"], None, "470.1")
     assert old.endswith("update the driver, or pin a cu118 wheel of torch<2.8")
     nothing_else = torch_mismatch(["torch==2.0.1"], None, "440.33")

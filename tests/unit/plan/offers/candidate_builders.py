@@ -43,12 +43,15 @@ def _kinds(draw: st.DrawFn) -> Candidate:
         refused=draw(st.sampled_from(("", "", "over its limit"))),
         billing=draw(st.sampled_from((Billing(), Billing(step_s=60), Billing(step_s=3600, minimum_s=3600)))),
         max_run_s=draw(st.sampled_from((None, None, 30.0, 3600.0, 86_400.0))),
+        free=draw(st.sampled_from((None, None, 0, 2))),
+        own=draw(st.booleans()),
     )
     return Candidate(
         offer=offer,
         boot_s=draw(st.sampled_from((5.0, 60.0))),
         egress_microusd_per_gib=draw(st.sampled_from((0, 90_000))),
         configured=draw(st.booleans()),
+        has_backend=draw(st.booleans()),
         dedicated=draw(st.booleans()),
         credit_microusd=draw(st.sampled_from((0, 0, 400_000, 5_000_000, 300_000_000))),
     )
@@ -62,7 +65,7 @@ def _there(draw: st.DrawFn, kind: Candidate, zone: str) -> Candidate:
         zone=zone,  # tells apart what is otherwise the same
         price_microusd_per_hour=draw(PRICES),
     )
-    return replace(kind, offer=offer, stale_days=draw(st.sampled_from((0, 120))))
+    return replace(kind, offer=offer, stale_days=draw(st.sampled_from((0, 120, 400))))
 
 
 def as_candidates(offers: Iterable[Offer]) -> list[Candidate]:

@@ -154,9 +154,12 @@ def test_the_same_question_gets_the_same_answer_in_any_order(found: list[Candida
 
 def test_an_offer_that_cannot_hold_the_model_is_out_with_the_reason() -> None:
     script = SCRIPT.replace("resnet50", "vit_huge_patch14_224").replace("batch_size=64", "batch_size=512")
-    small = Candidate(offer=Offer(backend="ec2", name="t4", gpu_kind="T4", gpu_count=1, gpu_memory_gib=16))
-    (line,) = rank(job(), [small], analyse(script)).rejected
+    offer = Offer(backend="ec2", name="t4", gpu_kind="T4", gpu_count=1, gpu_memory_gib=16)
+    rented = Candidate(offer=replace(offer, price_microusd_per_hour=1))
+    (line,) = rank(job(), [rented], analyse(script)).rejected
     assert "training is predicted to need" in line.rejection
+    (own,) = rank(job(), [Candidate(offer=offer)], analyse(script)).ranked
+    assert "training is predicted to need" in own.doubt  # trying costs nothing
 
 
 def test_gpus_that_the_code_does_not_use_are_no_faster_and_said_to_be_idle() -> None:

@@ -26,7 +26,8 @@ CASH, ALL_CREDIT, SOME_CREDIT = place("cash", 2), place("credit", 3, credit=300)
 
 
 def lines(*candidates: Candidate, strategy: str = "cheapest", **limits: Any) -> dict[str, RankedOffer]:
-    placement = {"strategy": strategy, "expected_duration": "10h", "fallbacks": ["some", "cash"]}
+    order = {"fallbacks": ["some", "cash"]} if strategy == "preferred" else {}
+    placement = {"strategy": strategy, "expected_duration": "10h", **order}
     spec = from_mapping({"script": "train.py", "placement": placement, "limits": limits})
     return {line.candidate.offer.backend: line for line in rank(spec, candidates).ranked}
 

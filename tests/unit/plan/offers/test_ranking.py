@@ -41,7 +41,8 @@ CONDITIONS: list[tuple[str, Any]] = [
 def jobs(draw: st.DrawFn) -> JobSpec:
     """With a few of the conditions there are, so that something is left to rank."""
     conditions = draw(st.lists(st.sampled_from(CONDITIONS), max_size=2))
-    placement = {"interruptible": "yes", "fallbacks": ["lambda", "ec2"], **dict(conditions)}
+    fallbacks = draw(st.sampled_from(([], ["lambda", "ec2"])))
+    placement = {"interruptible": "yes", "fallbacks": fallbacks, **dict(conditions)}
     limits = {"max_cost": f"${draw(st.floats(0.01, 60)):.2f}"} if draw(st.booleans()) else {}
     resources = {"gpu": draw(st.sampled_from((0, 0, 1, 2, "A100")))}
     resources |= {"cpus": 8} if draw(st.booleans()) else {}
@@ -65,14 +66,14 @@ def plain(estimator: Estimator, candidates: list[Candidate]) -> tuple[list[Candi
     bills = [estimator.bill(each, estimator.predict_duration(each.offer).training_s) for each in candidates]
     why_not = [estimator.rejection_reason(each, found) for each, found in zip(candidates, bills, strict=True)]
     fit = [(each, found) for each, found, why in zip(candidates, bills, why_not, strict=True) if not why]
-    ordered = sorted(fit, key=lambda pair: order(estimator.spec, pair[0], pair[1], fit))
+    ordered = sorted(fit, key=lambda pair: order(estimator, pair[0], pair[1], fit))
     return [candidate for candidate, _ in ordered], {number: why for number, why in enumerate(why_not) if why}
 
 
 def order(
-    spec: JobSpec, candidate: Candidate, found: Bill, fit: list[tuple[Candidate, Bill]]
+    estimator: Estimator, candidate: Candidate, found: Bill, fit: list[tuple[Candidate, Bill]]
 ) -> tuple[Any, ...]:
-    offer, wall_s = candidate.offer, found.wall_s.expected
+    spec, offer, wall_s = estimator.spec, candidate.offer, found.wall_s.expected
     asked = (*spec.placement.fallbacks, offer.backend)
     cost = felt(candidate, found)
     first = {
@@ -82,11 +83,16 @@ def order(
             wall_s / max(1.0, min(other.wall_s.expected for _, other in fit))
             + felt(candidate, found) / max(1.0, min(felt(*pair) for pair in fit)),
         ),
-        "preferred": (asked.index(offer.backend), cost),
-        "queue": (not candidate.configured, cost),
+        "preferred": (cost,),
+        "queue": (cost,),
     }[spec.placement.strategy or "cheapest"]
+    tier = (
+        estimator.availability(candidate),
+        asked.index(offer.backend),
+        bool(estimator.doubt(candidate, found)),
+    )
     told_apart = offer.price_microusd_per_hour, offer.name, offer.region, offer.zone
-    return *first, wall_s, group_key(candidate), *told_apart
+    return *tier, *first, wall_s, group_key(candidate), *told_apart
 
 
 def felt(candidate: Candidate, found: Bill) -> float:
@@ -183,8 +189,8 @@ def test_a_catalog_is_planned_on_as_its_places_are() -> None:
         for spot in (False, True)
         for at in range(5)
     ]
-    known = candidates_in(catalog(*rows), backends={"runpod": "pod"})
-    spec = from_mapping({"script": "train.py", "placement": {"strategy": "queue", "interruptible": "yes"}})
+    known = candidates_in(catalog(*rows), kinds=(), backends={"runpod": "pod"})
+    spec = from_mapping({"script": "train.py", "placement": {"strategy": "cheapest", "interruptible": "yes"}})
     quick, slow = rank(spec, known, READ), rank(spec, list(known), READ)
     assert quick.ranked == slow.ranked
     assert quick.choice is not None

@@ -6,11 +6,15 @@ from math import exp
 
 import pytest
 
+from anygpu.events.offers import Offer
+from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.comparison import rank
 from anygpu.plan.predict.history import (
     PastRun,
     RunMachine,
     fingerprint,
     predict_from_history,
+    rough_duration,
     training_length,
 )
 from anygpu.spec.load import from_mapping
@@ -164,3 +168,28 @@ def test_a_flag_without_a_value_takes_no_other_option_with_it() -> None:
         {"script": "t.py", "args": ["--seed", "--model", "a"]},
         {"script": "t.py", "args": ["--seed", "--model", "b"]},
     )
+
+
+def test_a_script_is_the_same_workload_from_whatever_directory_it_is_started() -> None:
+    here = {"script": "train.py", "workdir": {"path": "/home/me/proj"}}
+    for path, script in (
+        ("/home/me", "proj/train.py"),
+        ("/tmp", "/home/me/proj/train.py"),
+        ("/x", "../proj/train.py"),
+    ):
+        assert same(here, {"script": script, "workdir": {"path": path}})
+    assert same(here, {"script": "train.py", "workdir": {"path": "/home/me/proj", "snapshot": True}})
+    assert not same(here, {"script": "other/train.py", "workdir": {"path": "/home/me/proj"}})
+
+
+def test_a_machine_that_cannot_be_compared_gets_a_rough_time() -> None:
+    spec = from_mapping({"script": "train.py"})
+    assert rough_duration(spec, []) is None
+    rough = rough_duration(spec, [past(2.5)])
+    assert rough is not None
+    assert rough.expected == pytest.approx(2.5)
+    assert rough.high / rough.low > 10
+    offer = Offer(backend="cloud", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1)
+    (line,) = rank(spec, [Candidate(offer=offer)], rough_duration=rough).ranked
+    assert (line.basis, line.confidence) == ("history", "low")
+    assert line.bill.wall_s.expected < 200
