@@ -84,7 +84,8 @@ def placement_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     if not spec.get("placement"):
         return {}
     try:
-        return from_mapping(spec).placement.model_dump()
+        placement = from_mapping(spec).placement
+        return {**placement.model_dump(), "allowed": placement.allowed_backends}
     except AnygpuError:
         return {}
 
