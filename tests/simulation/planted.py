@@ -199,7 +199,7 @@ def jobs_end_while_machines_are_left() -> list[Patch]:
 
 @planted(3)
 def nobody_sweeps() -> list[Patch]:
-    async def run(self: Sweeper, live: Any) -> None:
+    async def run(self: Sweeper, live: Any, damaged: Any) -> None:
         return None
 
     return [(Sweeper, "run", run)]

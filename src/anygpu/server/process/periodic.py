@@ -120,8 +120,7 @@ class Retention:
     async def check_start(self) -> None:
         """Check that the database and the blob store belong together.
 
-        If they do, move blobs back from the trash that jobs refer to again. Failures are logged: the server
-        can do its other work.
+        A failure is only logged, because the server can do its other work.
         """
         try:
             async with asyncio.timeout(CHECK_LIMIT_S):
