@@ -1,5 +1,6 @@
 """Choose where a job runs: in place, in the user's directory, or in a copy of the directory that is uploaded."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,24 @@ def attach_workdir(
 def _placed_with_copy(placed: dict[str, Any], copied: dict[str, Any]) -> dict[str, Any]:
     """Return the spec of a job that runs in place here, and elsewhere in a copy."""
     here, there = placed["workdir"], copied["workdir"]
-    root = {"root": there["path"]} if there["path"] != here["path"] else {}
-    return {**placed, "workdir": {**here, "manifest": there["manifest"], **root}}
+    script = _script_for_both(placed, copied)
+    named = {} if script is None else {"script": script}
+    same_root = there["path"] == here["path"] and not (script and Path(script).is_absolute())
+    root = {} if same_root else {"root": there["path"]}
+    return {**placed, **named, "workdir": {**here, "manifest": there["manifest"], **root}}
+
+
+def _script_for_both(placed: Mapping[str, Any], copied: Mapping[str, Any]) -> str | None:
+    """Return a path of the script that is valid in place, and from which the server finds it in the copy.
+
+    It is the path that the user gave, unless that leads through a symbolic link.
+    """
+    given = placed.get("script")
+    if given is None:
+        return None
+    in_copy = str(Path(copied["workdir"]["path"], copied["script"]))
+    is_same = os.path.normpath(Path(placed["workdir"]["path"], given)) == in_copy
+    return str(given) if is_same else in_copy
 
 
 def without_workdir(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,8 +101,7 @@ def placement_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     if not spec.get("placement"):
         return {}
     try:
-        placement = from_mapping(spec).placement
-        return {**placement.model_dump(), "allowed": placement.allowed_backends}
+        return from_mapping(spec).placement.model_dump()
     except AnygpuError:
         return {}
 

@@ -45,6 +45,22 @@ def test_scripts_elsewhere_run_in_the_current_directory(anygpu: Shell) -> None:
         assert b"beside the script" in said
 
 
+def test_paths_of_scripts_work_when_the_directory_is_copied_too(alone: Shell) -> None:
+    config = Path(alone.environ["ANYGPU_CONFIG"])
+    config.parent.mkdir()
+    config.write_text('[backends.lab]\nkind = "ssh"\nhosts = ["nobody@127.0.0.1:1"]\n')
+    alone.write("train.py", *WHERE)
+    linked = alone.directory.parent / "linked"
+    linked.symlink_to(alone.directory)
+    here = str(alone.directory)
+    for words in (f"{here}/train.py",), ("--workdir", str(linked), "train.py"), ("../linked/train.py",):
+        said = alone("run", *words).stdout.decode()
+        assert said.split()[0] == here
+        spec = alone.json("show", "last")["spec"]
+        assert spec["workdir"]["manifest"]
+        assert Path(here, spec["script"]).samefile(alone.directory / "train.py")
+
+
 def test_links_and_data_outside_are_used_as_they_are(anygpu: Shell) -> None:
     data = anygpu.directory.parent / "data"
     data.mkdir()
