@@ -96,10 +96,10 @@ def trainer_file(spec: Mapping[str, Any]) -> str | None:
 
 def placement_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the spec's placement section; an empty one for an invalid spec, which the server will reject."""
-    from anygpu.spec import from_mapping
-
     if not spec.get("placement"):
         return {}
+    from anygpu.spec import from_mapping  # imports pydantic, which takes longer than the rest of the command
+
     try:
         return from_mapping(spec).placement.model_dump()
     except AnygpuError:

@@ -1,6 +1,7 @@
 import gzip
 import hashlib
 import io
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -168,3 +169,23 @@ def test_a_link_to_a_directory_is_not_followed(data: Path) -> None:
     (data / "more").symlink_to(data / "train")
     with pytest.raises(UnsafePath, match="link to a directory"):
         pack_data(data)
+
+
+PREPARE = """
+import sys
+from anygpu.sdk.submission import prepare_spec
+
+class Server:
+    backends = property(lambda self: self)
+    def list(self):
+        return {"backends": [{"name": "local", "kind": "local"}]}
+
+spec = prepare_spec(Server(), {"script": "src/train.py"}, server_is_local=True)
+print("pydantic" in sys.modules, spec["workdir"])
+"""
+
+
+def test_preparing_a_plain_job_in_place_does_not_import_pydantic(project: Path) -> None:
+    command = [sys.executable, "-c", PREPARE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"False {{'path': '{project}'}}\n"
