@@ -208,6 +208,7 @@ class BackendManager(Mapping[str, Backend]):
             kind = await asyncio.to_thread(
                 registry.find_kind, entry.kind
             )  # vendor libraries are slow to import
+            registry.require_modules(kind)
             context = replace(self._context, pins=self._context.pins / entry.name)
             entry.backend = await kind.open(entry.name, self._options(entry, kind), context)
             entry.reason = ""

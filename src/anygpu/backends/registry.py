@@ -9,8 +9,11 @@ Kinds come from three places:
 
     async def open_backend(name: str, options: Options, context: BackendContext) -> Backend: ...
     def ambient(options: Options) -> bool: ...  # optional: whether it uses the server's own credentials
+    NEEDED_MODULES, EXTRA = ("boto3",), "aws"  # optional: modules that may be missing, and what installs them
 """
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,6 +26,7 @@ from anygpu.backends import clouds
 from anygpu.backends.contract import Backend
 from anygpu.backends.options import configured_credentials
 from anygpu.errors import InvalidSpec, KindUnusable, Problem
+from anygpu.installation import install_hint
 from anygpu.suggest import did_you_mean
 
 ENTRY_POINT_GROUP = "anygpu.backends"
@@ -59,6 +63,8 @@ class BackendFactory:
     open: OpenBackend
     ambient: Callable[[Any], bool]
     about: str
+    modules: tuple[str, ...] = ()  # what it needs beyond anygpu's own dependencies
+    extra: str = ""  # the extra of anygpu that installs them
 
 
 def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendFactory:
@@ -73,6 +79,17 @@ def find_kind(name: str, *, place: str = "kind", source: str = "body") -> Backen
         near = did_you_mean(name, names) or f"there are: {', '.join(names)}"
         raise InvalidSpec([Problem(place, name[:100], "there is no such kind of backend", near, source)])
     return kind
+
+
+def require_modules(kind: BackendFactory) -> None:
+    """Raise KindUnusable with the command that installs what is missing, if a module of the kind is missing."""
+    importlib.invalidate_caches()  # it may have been installed since the server started
+    missing = ", ".join(module for module in kind.modules if importlib.util.find_spec(module) is None)
+    if missing:
+        hint = install_hint(kind.extra) if kind.extra else f"Install {missing}."
+        raise KindUnusable(
+            f"backend kind {kind.name!r} needs {missing}, which is not installed on the server", hint=hint
+        )
 
 
 def kind_names() -> frozenset[str]:
@@ -127,7 +144,15 @@ def _load_kind(name: str, load: Callable[[], Any]) -> BackendFactory | None:
     about = " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
     brief = about.partition(". ")[0].partition(" (")[0].rstrip(".")
     ambient = getattr(module, "ambient", lambda chosen: not configured_credentials(chosen))
-    return BackendFactory(name=name, options=options, open=opens, ambient=ambient, about=brief)
+    return BackendFactory(
+        name=name,
+        options=options,
+        open=opens,
+        ambient=ambient,
+        about=brief,
+        modules=getattr(module, "NEEDED_MODULES", ()),
+        extra=getattr(module, "EXTRA", ""),
+    )
 
 
 def _open_vm_backend(connect: Any) -> OpenBackend | None:

@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from anygpu.errors import AnygpuError, describe_error
+from anygpu.installation import with_command_name
 from anygpu.printable import printable
 
 OK: Final = 0
@@ -80,7 +81,7 @@ def _report_failure(error: BaseException) -> int:
 
 def print_message(text: str) -> None:
     """Print a message for the user to standard error."""
-    print(f"anygpu: {printable(text)}", file=sys.stderr)
+    print(f"anygpu: {printable(with_command_name(text))}", file=sys.stderr)
 
 
 def _usage_message(error: click.ClickException) -> str:

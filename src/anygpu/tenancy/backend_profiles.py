@@ -91,6 +91,7 @@ class BackendProfiles:
         caller.require(Role.ADMIN)
         self._require_name(request.name)
         kind = await asyncio.to_thread(registry.find_kind, request.kind)
+        registry.require_modules(kind)
         existing = await self._existing_profile(caller, request)
         given = reading.parse_options(
             kind.options, request.options, self._merged_credentials(request, existing)

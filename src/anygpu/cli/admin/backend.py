@@ -49,7 +49,10 @@ def backend_command() -> None:
 )
 @json_option
 @context_option
+@click.pass_context
 def add_backend(
+    context: click.Context,
+    /,
     name: str,
     kind: str,
     settings: tuple[str, ...],
@@ -67,13 +70,15 @@ def add_backend(
     elif not kind:
         raise click.UsageError("Missing --kind. `anygpu backend kinds` lists the kinds.")
     made = backends.add(name, kind, options, secrets, replace=change)
+    code = exits.FAILED if made["state"] == "failed" else exits.OK
     if as_json:
         emit_json(made)
-        return
+        context.exit(code)
     verb, source = "Changed" if change else "Added", CREDENTIAL_SOURCES[made["credentials"]]
     emit([f"{verb} backend {name} ({kind}, credentials: {source}).", *_unavailable_lines(made)])
-    if made["state"] != "failed":
+    if code == exits.OK:
         emit([f"Test it with `anygpu backend check {name}`."])
+    context.exit(code)
 
 
 @backend_command.command(name="ls")

@@ -12,6 +12,7 @@ from anygpu.cli.exits import print_message
 from anygpu.cli.root import SuggestingGroup
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.output import emit, emit_json
+from anygpu.installation import find_installation
 
 if TYPE_CHECKING:
     from anygpu.trainers import AnyTrainer
@@ -118,7 +119,7 @@ def _describe_trainer(name: str) -> dict[str, Any]:
     except ImportError as error:  # a plugin that cannot be loaded
         return {"name": name, "for": "-", "installed": f"no: {error}", "licence": "-", "extra": ""}
     missing = [module for module in kind.needs if importlib.util.find_spec(module) is None]
-    installed = f"no: pip install 'anygpu[{kind.extra}]'" if missing else "yes"
+    installed = f"no: {find_installation().extra_command(kind.extra)}" if missing else "yes"
     tasks = ", ".join(kind.accepts.tasks) or "-"
     return {"name": name, "for": tasks, "installed": installed, "licence": kind.licence, "extra": kind.extra}
 

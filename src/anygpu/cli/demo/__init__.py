@@ -14,7 +14,7 @@ from anygpu.errors import AnygpuError
 
 
 class DemoNeedsData(AnygpuError):
-    """The demo needs scikit-learn. Install it with `pip install 'anygpu[demo]'`."""
+    """The demo needs scikit-learn, which is not installed."""
 
     code = "demo_needs_data"
 
@@ -33,7 +33,9 @@ def demo_command(context: click.Context, /, epochs: int, as_json: bool) -> None:
     from importlib.util import find_spec
 
     if find_spec("sklearn") is None:
-        raise DemoNeedsData
+        from anygpu.installation import install_hint
+
+        raise DemoNeedsData(hint=install_hint("demo"))
     from anygpu.cli.demo.run import DemoRun
 
     with tempfile.TemporaryDirectory(prefix="anygpu-demo-") as directory:

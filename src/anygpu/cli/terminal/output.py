@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from anygpu.installation import with_command_name
 from anygpu.printable import printable, printable_json, printable_line
 
 
@@ -38,7 +39,7 @@ def emit(lines: Iterable[str]) -> None:
     """
     width, colours = table_width(), use_colour()
     for each in lines:
-        line = printable(each, colours=colours)
+        line = printable(with_command_name(each), colours=colours)
         print(line if width >= NARROW_COLUMNS else _wrap_line(line, width), flush=True)
 
 

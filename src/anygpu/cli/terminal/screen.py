@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.job_output import RESET, OutputFilter, UnchangedOutput
+from anygpu.installation import with_command_name
 from anygpu.printable import printable, printable_line
 
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
@@ -36,7 +37,7 @@ class Screen:
         write_output(self._filter.feed(data))
 
     def message(self, text: str) -> None:
-        print(f"anygpu: {printable(text)}", file=sys.stderr, flush=True)
+        print(f"anygpu: {printable(with_command_name(text))}", file=sys.stderr, flush=True)
 
     def refresh(self) -> None:
         """Redraw the status line."""

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from anygpu.errors import AnygpuError, Internal
+from anygpu.installation import install_hint
 from anygpu.store.sql.database import T, Work, translate_error
 from anygpu.store.sql.schema import ensure_schema
 
@@ -76,9 +77,7 @@ def _engine(url: str, connections: int) -> Engine:
     try:
         import psycopg  # noqa: F401 - to report that it is missing
     except ImportError as error:
-        raise AnygpuError(
-            "PostgreSQL support needs psycopg.", hint="Install it with `pip install 'anygpu[postgres]'`."
-        ) from error
+        raise AnygpuError("PostgreSQL support needs psycopg.", hint=install_hint("postgres")) from error
     address = "postgresql+psycopg://" + url.partition("://")[2]
     # pool_pre_ping: after a restart of the PostgreSQL server all pooled connections are dead.
     return create_engine(

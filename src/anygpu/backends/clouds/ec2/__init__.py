@@ -9,4 +9,6 @@ there is no key pair to clean up.
 from anygpu.backends.clouds.ec2.adapter import Ec2Options as Options
 from anygpu.backends.clouds.ec2.adapter import ambient, connect
 
-__all__ = ["Options", "ambient", "connect"]
+NEEDED_MODULES, EXTRA = ("boto3",), "aws"
+
+__all__ = ["EXTRA", "NEEDED_MODULES", "Options", "ambient", "connect"]
