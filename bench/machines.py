@@ -15,7 +15,8 @@ from bench.server import BenchServer, Figure, quantile_ms
 MACHINES, TAKEN = 1000, 300
 ALL_TRAIN_S, AGAIN_S, SETTLE_S = 120.0, 60.0, 12.0
 REGIONS = ["us-east-1", "us-west-2"]
-JOB = {"command": "train", "checkpoint": {"paths": ["state.pt"]}}  # a way to resume: spot is for such jobs
+# A way to resume: spot is for such jobs.
+JOB = {"command": "train", "checkpoint": {"paths": ["state.pt"]}, "placement": {"paid": True}}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,30 @@ class InvalidSpec(AnygpuError):
         self.args = (self.problems,)  # copies and pickles are built from the problems, not from the text
 
 
+class NoBackendFits(AnygpuError):
+    """No configured backend could ever run this job. Change what the job needs, or add a backend that has it."""
+
+    code = "no_backend_fits"
+
+
+class NeedsPaidConsent(AnygpuError):
+    """Only machines that cost money can run this job. Allow them with `--paid` or `placement.paid: true`."""
+
+    code = "needs_paid_consent"
+
+
+class NeedsSnapshot(AnygpuError):
+    """The job runs in place, and its machine cannot run it. Submit it with `--snapshot`, so that others can."""
+
+    code = "needs_snapshot"
+
+
+class MaxCostTooLow(AnygpuError):
+    """The budget pays for no machine that can run this job. Raise `--max-cost`, or change what the job needs."""
+
+    code = "max_cost_too_low"
+
+
 class BadTrace(AnygpuError):
     """The file is not a spot availability trace. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
 

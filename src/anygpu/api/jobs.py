@@ -61,6 +61,19 @@ class JobFailure(ApiModel):
     blame: str
 
 
+class JobPlace(ApiModel):
+    """Where the newest attempt of a job runs or ran, and the price of that machine."""
+
+    backend: str = Field(examples=["lambda"])
+    name: str = Field(examples=["gpu_1x_a10"], description="Machine type, or name of the machine.")
+    region: str = Field(examples=["us-east-1"])
+    zone: str = Field(examples=[""])
+    gpu: str = Field(examples=["A10"])
+    gpus: int = Field(examples=[1])
+    interruptible: bool = Field(examples=[False])
+    price_microusd_per_hour: int = Field(examples=[750_000], description="0 for a free machine.")
+
+
 class JobSummary(ApiModel):
     """One job in a list."""
 
@@ -75,6 +88,7 @@ class JobSummary(ApiModel):
     person: str = Field(examples=["me"])
     tags: list[str] = Field(examples=[["demo"]])
     backend: str | None = Field(examples=["local"])
+    place: JobPlace | None = Field(description="Null before the first attempt.")
     execution_id: str | None = Field(examples=[MACHINE])
     progress: JobProgress
     attempt: int = Field(examples=[1], description="Number of the newest attempt; 0 before the first.")

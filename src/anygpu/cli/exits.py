@@ -27,6 +27,9 @@ CANCELLED: Final = 143
 
 EXIT_CODES: Final = {
     "invalid_spec": INVALID,
+    "no_backend_fits": INVALID,
+    "max_cost_too_low": INVALID,
+    "needs_snapshot": INVALID,
     "bad_trace": INVALID,
     "not_found": NOT_FOUND,
     "blob_missing": NOT_FOUND,
@@ -34,6 +37,7 @@ EXIT_CODES: Final = {
     "server_failed": UNREACHABLE,
     "internal": INTERNAL,
     "conflict": REFUSED,
+    "needs_paid_consent": REFUSED,
     "unsafe_path": REFUSED,
     "blob_corrupt": REFUSED,
     "too_large": REFUSED,

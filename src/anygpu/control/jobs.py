@@ -4,12 +4,12 @@ Each operation writes an event; the supervisor then acts on the event.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from anygpu.control.clock import Clock, Randomness, WakeSignal
 from anygpu.control.ids import new_job_id
 from anygpu.control.resume import find_resume_point
-from anygpu.errors import Conflict, InvalidSpec, NotFound
+from anygpu.errors import AnygpuError, Conflict, InvalidSpec, NotFound
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import LOCAL
 from anygpu.events.types import (
@@ -21,6 +21,7 @@ from anygpu.events.types import (
     StartRequested,
 )
 from anygpu.events.view import JobView
+from anygpu.spec.flags import merge
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
 from anygpu.spec.trainer_check import trainer_problems
@@ -43,8 +44,18 @@ def require_supported(spec: JobSpec, *, may_run_in_place: bool) -> None:
         raise InvalidSpec(problems)
 
 
+class CheckSubmission(Protocol):
+    """A check that raises an error if a job cannot be accepted. It waits for providers for a short time only."""
+
+    async def __call__(self, spec: JobSpec, organisation: str) -> None: ...
+
+
+async def accept_all(spec: JobSpec, organisation: str) -> None:
+    """Accept every job."""
+
+
 class Jobs:
-    """Handles requests about jobs: writes an event and wakes the control loop. Never waits for a provider."""
+    """Handles requests about jobs: checks them, writes an event and wakes the control loop."""
 
     def __init__(
         self,
@@ -55,6 +66,7 @@ class Jobs:
         randomness: Randomness,
         wake: WakeSignal,
         own_organisation: str = "local",
+        check: CheckSubmission = accept_all,
     ) -> None:
         self._journal = journal
         self._reports = reports
@@ -63,6 +75,7 @@ class Jobs:
         self._randomness = randomness
         self._wake = wake
         self._own_organisation = own_organisation
+        self._check = check
 
     async def submit(self, scope: Scope, spec: JobSpec) -> TransactionResult:
         """Accept a job.
@@ -159,7 +172,7 @@ class Jobs:
         same = old.spec.model_dump(
             mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"}
         )
-        spec = from_mapping({**same, **overrides}, source="resume")
+        spec = from_mapping(merge(same, overrides), source="resume")
         return await self._submit(scope, await self._resume_event(scope, spec, old, step))
 
     async def _resume_event(
@@ -198,10 +211,21 @@ class Jobs:
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> TransactionResult:
         require_supported(event.spec, may_run_in_place=scope.organisation == self._own_organisation)
+        try:
+            await self._check(event.spec, scope.organisation)
+        except AnygpuError:
+            earlier = await self._job_with_same_key(scope, event.spec)
+            if earlier is None:
+                raise
+            return TransactionResult(view=earlier, recorded=())
         job_id = new_job_id(self._clock, self._randomness)
         written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())
         self._wake.set(written.view.id)
         return written
+
+    async def _job_with_same_key(self, scope: Scope, spec: JobSpec) -> JobView | None:
+        key = spec.idempotency_key
+        return None if key is None else await self._journal.job_with_key(scope, key)
 
 
 def require_migratable(view: JobView, to: str) -> None:

@@ -100,6 +100,11 @@ class ControlPolicy:
     meter_for_s: float = 172_800
     meter_tolerance_microusd: int = 10
 
+    @property
+    def min_run_s(self) -> int:
+        """The time that the budget of a job must pay for on an offer, in seconds."""
+        return round(self.min_useful_s + self.stop_allowance_s)
+
     def time_limit_s(self, spec: JobSpec, offer: Offer) -> float | None:
         """Return the time limit of a job on this offer in seconds, or None if the job has no limit."""
         own = spec.limits.timeout_s

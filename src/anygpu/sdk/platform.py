@@ -49,20 +49,20 @@ class Platform:
         `packages` are Python packages to install, or the path of a requirements file. `spec` takes other fields
         of the job spec, such as `name` or `env`.
         """
-        from anygpu.sdk.submission import prepare_spec
+        from anygpu.sdk.submission import submit_job
 
         what = {"code": code, "script": None if script is None else str(script), "command": command}
         target = {key: value for key, value in what.items() if value is not None}
         needs = requirements.spec() if requirements is not None else {}
         wishes = {"placement": placement_from(preferences or {})}
         installs = {} if packages is None else {"requirements": _as_list(packages)}
-        ready = prepare_spec(
+        submitted = submit_job(
             self.client,
             merge_specs(needs, wishes, target, installs, spec),
             workdir=workdir,
             server_is_local=self._context.is_embedded,
         )
-        return Job(self.client, self.client.submit(ready)["id"])
+        return Job(self.client, submitted["id"])
 
     def job(self, job_id: str) -> Job:
         """Return the job with this id, start of an id, or name; `last` means the newest job."""

@@ -12,7 +12,7 @@ MICROUSD = 1_000_000
 class Status:
     """The state of a job at one moment.
 
-    `progress` is a percentage, `cost` is in dollars. `resume` says whether the newest
+    `progress` is a percentage; `cost` and `price_per_hour` are in dollars. `resume` says whether the newest
     attempt continued from its checkpoint.
     """
 
@@ -23,6 +23,9 @@ class Status:
     reason: str = ""
     backend: str | None = None
     previous_backend: str | None = None
+    region: str = ""
+    machine: str = ""  # machine type, or name of the machine
+    price_per_hour: float = 0.0  # 0 on a free machine
     backend_changed: bool = False
     attempt: int = 0
     progress: float = 0.0
@@ -60,6 +63,7 @@ class Status:
         backend = job.get("backend") or self.backend
         rest = job.get("estimated_remaining")
         moved = self.backend is not None and backend != self.backend
+        place = job.get("place") or {}
         fresh = replace(
             self,
             name=job.get("name") or "",
@@ -69,6 +73,9 @@ class Status:
             backend=backend,
             previous_backend=self.backend if moved else self.previous_backend,
             backend_changed=moved,
+            region=place.get("zone") or place.get("region") or "",
+            machine=place.get("name") or "",
+            price_per_hour=(place.get("price_microusd_per_hour") or 0) / MICROUSD,
             attempt=job.get("attempt") or 0,
             cost=(job.get("cost_microusd") or 0) / MICROUSD,
             metrics={**self.metrics, **(job.get("metrics") or {})},

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from anygpu.errors import AnygpuError, InvalidSpec, Problem, TooLarge
+from anygpu.errors import AnygpuError, InvalidSpec, NeedsSnapshot, Problem, TooLarge
 from anygpu.sdk.client import Client
 from anygpu.sdk.snapshots import OpenProgress, no_progress
-from anygpu.sdk.workdir import asks_for_other_backends, attach_workdir, runs_only_elsewhere
+from anygpu.sdk.workdir import asks_for_other_backends, attach_workdir, runs_only_elsewhere, with_snapshot
 
 if TYPE_CHECKING:  # importing pydantic is slow, so it is imported only where a spec is parsed
     from anygpu.spec.jobspec import JobSpec
@@ -109,12 +109,13 @@ def prepare_spec(
     check: bool = True,
     open_progress: OpenProgress = no_progress,
     note: Callable[[str], None] = lambda text: None,
+    runs_elsewhere: bool = False,
 ) -> dict[str, Any]:
     """Upload the files of a job and return the spec, ready to submit.
 
     `server_is_local`: the server runs on this computer and can use its paths. `check`: check the trainer's
     settings and dataset before uploading. `open_progress` shows the progress of uploads; `note` gets
-    messages for the user.
+    messages for the user. `runs_elsewhere`: another machine runs the job, so it needs a copy of the dataset.
     """
     ready = dict(spec)
     if check and ready.get("trainer"):
@@ -125,7 +126,24 @@ def prepare_spec(
     ready = attach_workdir(
         client, ready, chosen, server_is_local=server_is_local, open_progress=open_progress, note=note
     )
-    return attach_dataset(client, ready, server_is_local=server_is_local)
+    return attach_dataset(client, ready, server_is_local=server_is_local and not runs_elsewhere)
+
+
+def submit_job(
+    client: Client,
+    spec: Mapping[str, Any],
+    submit: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Prepare a job (`options` are those of `prepare_spec`), and submit it with `submit`, by default `client.submit`.
+
+    If the job would run in place on a machine that cannot run it, its files are uploaded for another machine.
+    """
+    send = submit or client.submit
+    try:
+        return send(prepare_spec(client, spec, **options))
+    except NeedsSnapshot:
+        return send(prepare_spec(client, with_snapshot(spec), runs_elsewhere=True, **options))
 
 
 # Files that `uv tool install` and pipx write to the environments they create for a tool.

@@ -10,7 +10,6 @@ from anygpu.sdk.client import Client
 from anygpu.sdk.snapshots import OpenProgress, no_progress, upload_snapshot
 
 LOCAL = "local"
-STRATEGIES = ("cheapest", "fastest", "balanced")
 OWN_KINDS = ("ssh",)  # kinds of backends whose machines cost nothing
 FIELDS_WITH_FILES = ("script", "command")
 
@@ -74,6 +73,11 @@ def _script_for_both(placed: Mapping[str, Any], copied: Mapping[str, Any]) -> st
     return str(given) if is_same else in_copy
 
 
+def with_snapshot(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of a job whose files are uploaded in any case."""
+    return {**spec, "workdir": {**_described(spec), "snapshot": True}}
+
+
 def without_workdir(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the spec without its working directory: the job starts in an empty directory."""
     return {key: value for key, value in spec.items() if key != "workdir"}
@@ -113,10 +117,17 @@ def runs_only_elsewhere(spec: Mapping[str, Any]) -> bool:
 
 
 def asks_for_other_backends(spec: Mapping[str, Any]) -> bool:
-    """Return whether the spec names other backends than `local`, or a strategy that compares backends."""
-    placement = placement_of(spec)
-    named = {*(placement.get("allowed") or ()), *(placement.get("fallbacks") or ())} - {LOCAL}
-    return bool(named) or placement.get("strategy") in STRATEGIES
+    """Return whether the spec allows paid machines, or names backends other than `local`, a location or a budget."""
+    from anygpu.spec import from_mapping
+
+    if not spec.get("placement") and not spec.get("limits"):
+        return False
+    try:
+        job = from_mapping(spec)
+    except AnygpuError:
+        return False  # the server reports what is wrong
+    named = {*job.placement.allowed_backends, *job.placement.fallbacks}
+    return named != {LOCAL} and (job.placement.paid or job.names_place_or_budget)
 
 
 def may_run_elsewhere(client: Client, spec: Mapping[str, Any]) -> bool:

@@ -229,11 +229,23 @@ class JobSpec(SpecModel):
     @property
     def script_in_copy(self) -> str | None:
         """The script's path in a copy of the working directory; None if the script is not in the copy."""
-        workdir = self.workdir
-        path = self.script
-        if path is not None and workdir is not None and workdir.root is not None and workdir.path is not None:
-            path = posixpath.relpath(posixpath.join(workdir.path, path), workdir.root)
+        path, workdir = self.script, self.workdir
+        root = workdir and (workdir.root or workdir.path)
+        if path is not None and workdir is not None and workdir.path is not None and root:
+            is_outside = workdir.root is not None or posixpath.isabs(path)
+            path = posixpath.relpath(posixpath.join(workdir.path, path), root) if is_outside else path
         return None if path is None or path_fault(path) else path
+
+    @property
+    def names_place_or_budget(self) -> bool:
+        """Whether the spec names a strategy other than `queue`, a backend, a location, a machine type or a budget."""
+        placement = self.placement
+        return (
+            placement.strategy not in (None, "queue")
+            or bool(placement.allowed_backends or placement.fallbacks)
+            or bool(placement.region or placement.zone or placement.instance_type)
+            or self.limits.max_cost_microusd is not None
+        )
 
     @property
     def resume_job(self) -> str | None:

@@ -88,6 +88,10 @@ class Journal(Protocol):
         """
         ...
 
+    async def job_with_key(self, scope: Scope, key: str) -> JobView | None:
+        """Return the job of the scope's project that was submitted with this idempotency key; None without one."""
+        ...
+
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
     ) -> TransactionResult:

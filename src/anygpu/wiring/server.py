@@ -26,6 +26,7 @@ from anygpu.server.app import build_api, with_access_checks
 from anygpu.server.encoding import format_time
 from anygpu.server.http.middleware import AccessRules
 from anygpu.server.http.origins import Origin, accepted_hosts, parse_origin
+from anygpu.server.jobs.admission import JobAdmission
 from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.live.hub import Hub
@@ -156,6 +157,26 @@ async def _assemble(
     stream_access = StreamAccessWatch(tokens, runtime.clock.wall_ms, log.failure)
     access = Authenticator(tokens, runtime.clock.wall_ms, stream_access.on_revoked)
     await _ensure_own_token(settings, access)
+    offer_cache = OfferCache(backends, runtime.clock, policy)
+    planner = JobPlanner(
+        backends,
+        offer_cache,
+        prices,
+        reader,
+        past_runs,
+        runtime.clock,
+        terms_of,
+        allow_paid=policy.allow_paid,
+    )
+    admission = JobAdmission(
+        backends,
+        offer_cache,
+        planner,
+        prices,
+        allow_paid=policy.allow_paid,
+        min_run_s=policy.min_run_s,
+        has_peers=not settings.embedded,
+    )
     services = Services(
         journal=stores.journal,
         reports=stores.reports,
@@ -167,6 +188,7 @@ async def _assemble(
             runtime.randomness,
             runtime.wake,
             policy.own_organisation,
+            admission,
         ),
         agents=build_agent_service(stores, tickets, runtime, policy),
         blobs=stores.blobs,
@@ -192,16 +214,7 @@ async def _assemble(
             runtime.clock.wall_ms,
             key_rotation(settings, stores),
         ),
-        planner=JobPlanner(
-            backends,
-            OfferCache(backends, runtime.clock, policy),
-            prices,
-            reader,
-            past_runs,
-            runtime.clock,
-            terms_of,
-            allow_paid=policy.allow_paid,
-        ),
+        planner=planner,
         plans=plans,
         limits=settings.limits,
         blob_secret=keys.blobs,

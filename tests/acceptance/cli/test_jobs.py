@@ -136,18 +136,20 @@ def test_a_secret_reaches_the_job_and_is_masked_in_its_output(anygpu: Shell) -> 
     anygpu("secret", "rm", "TEST_TOKEN", code=66)
 
 
-def test_a_job_that_finds_no_place_waits_and_says_for_what(anygpu: Shell) -> None:
-    made = anygpu.json("run", "-d", "--gpu", "H100:8", "--no-workdir", "--", "true")
+def test_a_job_that_finds_no_free_slot_waits_and_says_for_what(anygpu: Shell) -> None:
+    anygpu.write("long.py", "import time; time.sleep(600)")
+    busy = anygpu.json("run", "-d", "--cpus", "8", "long.py")
+    made = anygpu.json("run", "-d", "--cpus", "8", "--no-workdir", "--", "true")
     until = time.monotonic() + 20
     while not (
         reason := {each["id"]: each["reason"] for each in anygpu.json("queue")["jobs"]}.get(made["id"])
     ):
         assert time.monotonic() < until
         time.sleep(0.1)
-    assert "GPU" in reason
+    assert "0 of 8 CPU slots here are free" in reason
     assert anygpu.json("show", made["id"])["status"] == "queued"
     assert reason.encode()[:20] in anygpu("queue").stdout
-    anygpu("cancel", "--wait", made["id"])
+    anygpu("cancel", "--wait", made["id"], busy["id"])
     assert anygpu.json("show", made["id"])["status"] == "cancelled"
 
 

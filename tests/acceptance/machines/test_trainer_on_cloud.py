@@ -45,6 +45,7 @@ def test_a_trainer_goes_on_at_another_machine_and_its_model_comes_home(
     server.anygpu(
         "run",
         "-d",
+        "--paid",
         "--name",
         "flowers",
         "--python",

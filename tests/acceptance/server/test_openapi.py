@@ -18,9 +18,12 @@ CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without the local backend, so that no random request runs anything on this machine."""
+    """A server whose only machine does not answer, so that no random request runs anything."""
     limits = {"ANYGPU_LIMITS__REQUESTS_PER_S": "0", "ANYGPU_LIMITS__FAILED_LOGINS_PER_MIN": "0"}
-    made = Server(tmp_path_factory.mktemp("server"), **limits, ANYGPU_LOCAL__ENABLED="no")
+    folder = tmp_path_factory.mktemp("server")
+    config = folder / "config.toml"
+    config.write_text('[backends.lab]\nkind = "ssh"\nhosts = ["nobody@127.0.0.1:1"]\n')
+    made = Server(folder, **limits, ANYGPU_LOCAL__ENABLED="no", ANYGPU_CONFIG=str(config))
     made.submit(command=["true"], name="waits")
     yield made
     made.stop()

@@ -97,6 +97,8 @@ def describe_event(event: Event) -> str:
     kind = event["type"]
     if kind == "JobWaited":
         return f"Waiting: {data['reason']}"
+    if kind == "AttemptLaunching":
+        return _describe_launch(data)
     if kind == "AttemptLost":
         return f"Attempt {data['attempt']} was lost: {data.get('evidence') or 'its agent no longer sends reports'}"
     if kind == "RecoveryStarted":
@@ -105,13 +107,21 @@ def describe_event(event: Event) -> str:
         step = data.get("step")
         which = "A checkpoint" if step is None else f"The checkpoint of step {step}"
         return f"{which} is damaged and not used: {data['reason']}"
-    if kind == "AttemptLaunching" and data.get("resume"):
-        return f"Attempt {data['attempt']}: the checkpoint of step {data['resume']['step']} is restored."
     if kind in ("TrainingResumed", "TrainingRestarted"):
         return _describe_resume(kind == "TrainingResumed", data)
     if kind == "StopRequested":
         return f"Stopping at a checkpoint: {data.get('message') or data['reason']}"
     return ""
+
+
+def _describe_launch(data: Mapping[str, Any]) -> str:
+    """Say where an attempt starts and at which price, and which checkpoint is restored."""
+    offer, resume, attempt = data.get("offer"), data.get("resume"), f"Attempt {data['attempt']}"
+    restored = f": the checkpoint of step {resume['step']} is restored" if resume else ""
+    if not offer:
+        return f"{attempt}{restored}." if restored else ""
+    price = formatting.hourly_price(offer.get("price_microusd_per_hour"))
+    return f"{attempt} starts on {formatting.place(offer)}, {price}{restored}."
 
 
 def _describe_recovery(data: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from anygpu.errors import InvalidSpec, NotFound, Problem
 from anygpu.spec.documents import SUFFIXES, Document, format_path, read_file
 from anygpu.spec.flags import FIELDS, from_flags, over_document
+from anygpu.spec.shorthand import long_form
 
 # CLI options whose names differ from the names that anygpu.spec.flags uses.
 SPEC_FLAG_NAMES = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
@@ -68,6 +69,19 @@ def check_requirements_file(data: Mapping[str, Any]) -> None:
     if not any((root / name).is_file() for root in roots):
         hint = "Check the path; it is relative to the job's working directory."
         raise NotFound(f"There is no requirements file {name!r}.", hint=hint)
+
+
+def check_dataset_path(data: Mapping[str, Any]) -> None:
+    """Raise NotFound if the dataset is a relative path that does not exist.
+
+    An absolute path may exist only on the machine that runs the job.
+    """
+    dataset = long_form("dataset", data.get("dataset"))
+    path = dataset.get("path") if isinstance(dataset, Mapping) and not dataset.get("parts") else None
+    if isinstance(path, str) and not Path(path).expanduser().is_absolute() and not Path(path).exists():
+        raise NotFound(
+            f"There is no dataset {path!r}.", hint="Check the path; it is relative to the current directory."
+        )
 
 
 def with_relative_script(document: Document) -> tuple[Document, Path]:

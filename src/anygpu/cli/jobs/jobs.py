@@ -168,12 +168,14 @@ def resume_command(
     context_name: str,
 ) -> None:
     """Start a new job from the newest intact checkpoint of an ended JOB, and follow it."""
+    from anygpu.cli.jobs.consent import ConsentingSubmission
     from anygpu.spec.flags import from_flags
 
     client = connect(context_name)
     old = client.job(job)
     chosen = {} if from_step is None else {"resume_from": from_step}
-    submitted = client.resume(old["id"], {**from_flags({}, sets), **chosen})
+    submit = ConsentingSubmission(lambda changes: client.resume(old["id"], changes), asks=not as_json)
+    submitted = submit({**from_flags({}, sets), **chosen})
     if not old.get("checkpoint"):
         print_message("The ended job saved no checkpoint, so the new job starts from the beginning.")
     context.exit(print_submission(submitted, as_json) if detach else follow_job(client, submitted, as_json))

@@ -11,11 +11,12 @@ from anygpu.cli.exits import print_message
 from anygpu.cli.jobs.job_file import (
     JobRequest,
     build_job_request,
+    check_dataset_path,
     check_requirements_file,
     find_script,
     with_file_positions,
 )
-from anygpu.errors import InvalidSpec
+from anygpu.errors import AnygpuError, InvalidSpec
 from anygpu.sdk.client import Client
 
 OPTIONS_AFTER_SCRIPT = ("--on", "--max-cost", "--deadline")
@@ -179,6 +180,7 @@ def run_command(
     if request.sends_files:
         find_script(request.document.data)
         check_requirements_file(request.document.data)
+        check_dataset_path(request.document.data)
     context.exit(_submit(request, context_name, detach=flags["detach"], raw=flags["raw"], as_json=as_json))
 
 
@@ -194,34 +196,36 @@ def _print_spec(request: JobRequest, as_json: bool) -> None:
 
 
 def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, as_json: bool) -> int:
+    from anygpu.cli.jobs.consent import ConsentingSubmission
     from anygpu.cli.jobs.job_file import home_directory
     from anygpu.cli.jobs.results import bring_results_home
     from anygpu.cli.jobs.warnings import submission_warnings
     from anygpu.cli.terminal.transfer import TransferLine
     from anygpu.sdk.context import find_context
-    from anygpu.sdk.submission import prepare_spec
+    from anygpu.sdk.submission import submit_job
     from anygpu.sdk.workdir import without_workdir
 
     client, since_ns = connect(context_name, start=True), time.time_ns()
+    is_local, spec = find_context(context_name).is_embedded, request.document.data
+    for text in submission_warnings(client.another(), spec):
+        print_message(text)
+    submit = ConsentingSubmission(client.submit, asks=not as_json)
     try:
-        is_local = find_context(context_name).is_embedded
-        spec = (
-            without_workdir(request.document.data)
-            if not request.sends_files
-            else prepare_spec(
+        submitted = (
+            submit_job(
                 client,
-                request.document.data,
+                spec,
+                submit,
                 server_is_local=is_local,
                 check=request.checks_dataset,
                 open_progress=lambda total: TransferLine("Uploading", total),
                 note=print_message,
             )
+            if request.sends_files
+            else submit(without_workdir(spec))
         )
-        submitted = client.submit(spec)
     except InvalidSpec as error:
         raise with_file_positions(error, request.document) from None
-    for text in submission_warnings(client.another(), request.document.data):
-        print_message(text)
     if detach:
         return print_submission(submitted, as_json)
     directory = home_directory(request.document.data).absolute()
@@ -253,13 +257,22 @@ def follow_job(
     raw: bool = False,
     on_end: Callable[[], None] = lambda: None,
 ) -> int:
-    """Follow a submitted job until it ends and return the exit code. `on_end` is called after the job's end."""
+    """Follow a submitted job until it ends and return the exit code. `on_end` is called after the job's end.
+
+    A message about an error names the job.
+    """
     from anygpu.cli.jobs.follow import JobFollower, follow_as_json
 
-    if as_json:
-        return follow_as_json(client, submitted, on_end=on_end)
-    follower = JobFollower(client, submitted["id"], raw=raw)
-    code = follower.run()
-    if follower.ending.status:
-        on_end()
+    try:
+        if as_json:
+            return follow_as_json(client, submitted, on_end=on_end)
+        follower = JobFollower(client, submitted["id"], raw=raw)
+        code = follower.run()
+        if follower.ending.status:
+            on_end()
+    except AnygpuError:
+        print_message(
+            f"Job {submitted['id']} was submitted. Follow it with `anygpu logs -f {submitted['id']}`."
+        )
+        raise
     return code

@@ -10,23 +10,16 @@ if TYPE_CHECKING:
 
 
 def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
-    """Return a warning for each name in the job that the server does not know.
+    """Return a warning for each secret of the job that the server does not have.
 
-    The job is submitted anyway, because the names may be added later.
+    The job is submitted anyway, because the secret may be added before it starts.
     """
-    if not any(spec.get(part) for part in ("resources", "placement", "secrets")):
-        return []
-    from anygpu.spec import from_mapping
+    from anygpu.spec.shorthand import long_form
 
-    job = from_mapping(spec)
-    kind = job.resources.gpu.kind if job.resources.gpu else None
-    allowed = job.placement.allowed_backends
-    secrets = set(job.secrets.values())
-    return [
-        *gpu_warnings(kind or ""),
-        *backend_warnings(allowed, _backend_names(client) if allowed else ()),
-        *secret_warnings(secrets, _secret_names(client) if secrets else None),
-    ]
+    secrets = long_form("secrets", spec.get("secrets"))
+    if not isinstance(secrets, Mapping) or not secrets:
+        return []
+    return secret_warnings({str(name) for name in secrets.values()}, _secret_names(client))
 
 
 def gpu_warnings(kind: str) -> list[str]:

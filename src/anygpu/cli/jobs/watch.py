@@ -90,11 +90,16 @@ class Dashboard:
 
     def _notes(self, width: int) -> list[str]:
         texts = {
+            "place": self._place_text(),
             "resume": (self.job.get("resume") or {}).get("message") or "",
             "expected": job_lines.prediction_text(self.job),
             "better": job_lines.better_offer_text(self.job),
         }
         return [formatting.truncate(f"{name}: {text}", width) for name, text in texts.items() if text]
+
+    def _place_text(self) -> str:
+        place, cost = job_lines.place_text(self.job), job_lines.spent_text(self.job)
+        return "" if not self.job.get("place") else place if cost == "free" else f"{place}; {cost}"
 
     def _metrics_line(self) -> str:
         return formatting.metrics(self.status.metrics, 12)

@@ -1,6 +1,7 @@
 """Functions that format durations, ages, sizes, money and metrics for people."""
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,6 +62,18 @@ def money(microusd: int | None) -> str:
         return "$0"
     dollars = microusd / 1_000_000
     return f"${dollars:.2f}" if abs(dollars) >= 1 else f"${dollars:.4f}"
+
+
+def hourly_price(microusd: int | None) -> str:
+    return f"{money(microusd)} per hour" if microusd else "free"
+
+
+def place(offer: Mapping[str, Any]) -> str:
+    """Name the place of an offer: backend, machine, zone or region, and whether it is a spot machine."""
+    machine = " ".join(part for part in (offer["backend"], offer.get("name")) if part)
+    where = offer.get("zone") or offer.get("region")
+    spot = " (spot)" if offer.get("interruptible") else ""
+    return f"{machine}{f' in {where}' if where else ''}{spot}"
 
 
 def metric(value: Any) -> str:

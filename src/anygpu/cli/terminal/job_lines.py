@@ -15,14 +15,30 @@ PREDICTION_SOURCES = {
     "said": "duration given with the job",
     "nothing": "a guess",
 }
-HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "DURATION", "SUBMITTED", "BACKEND", "METRICS")
+HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "DURATION", "SUBMITTED", "BACKEND", "PRICE", "COST", "METRICS")
+PAID_COLUMNS = ("PRICE", "COST")
 
 
 def job_table(jobs: Sequence[Job], *, colour: bool, columns: int | None = None) -> list[str]:
-    """Return the lines of a table of jobs. The metrics column is included only if a job has metrics."""
-    cells = [_job_row(job, colour) for job in jobs]
-    shown = len(HEADING) if any(job.get("metrics") for job in jobs) else len(HEADING) - 1
-    return output.table(HEADING[:shown], [row[:shown] for row in cells], columns=columns)
+    """Return the lines of a table of jobs.
+
+    Price and cost are included only if a job uses or used a paid machine, metrics only if a job has metrics.
+    """
+    omitted = {
+        *(() if any(_is_paid(job) for job in jobs) else PAID_COLUMNS),
+        *(() if any(job.get("metrics") for job in jobs) else ("METRICS",)),
+    }
+    kept = [index for index, name in enumerate(HEADING) if name not in omitted]
+    rows = [_job_row(job, colour) for job in jobs]
+    return output.table(
+        tuple(HEADING[index] for index in kept),
+        [tuple(row[index] for index in kept) for row in rows],
+        columns=columns,
+    )
+
+
+def _is_paid(job: Job) -> bool:
+    return bool(job.get("cost_microusd") or (job.get("place") or {}).get("price_microusd_per_hour"))
 
 
 def _job_row(job: Job, colour: bool) -> tuple[str, ...]:
@@ -34,8 +50,15 @@ def _job_row(job: Job, colour: bool) -> tuple[str, ...]:
         formatting.duration(formatting.seconds_since(job["submitted_at"], job.get("ended_at"))),
         formatting.age(job["submitted_at"]),
         job.get("backend") or "-",
+        _price_cell(job),
+        spent_text(job).removesuffix(" so far"),
         formatting.metrics(job.get("metrics") or {}, 4) or "-",
     )
+
+
+def _price_cell(job: Job) -> str:
+    place = job.get("place")
+    return formatting.hourly_price(place["price_microusd_per_hour"]) if place else "-"
 
 
 def status_colour(job: Job) -> str:
@@ -67,20 +90,36 @@ def job_details(job: Job, *, colour: bool) -> list[str]:
             f"{job['submitted_at']} ({formatting.age(job['submitted_at'])}) by {job.get('person') or '-'}",
         ),
         ("duration", formatting.duration(formatting.seconds_since(job["submitted_at"], job.get("ended_at")))),
-        ("backend", job.get("backend") or "-"),
-        ("cost", _cost_text(job)),
+        ("place", place_text(job) or "-"),
+        ("cost", cost_text(job)),
     ]
     return [*output.fields(pairs), *_attempt_table(job)]
 
 
-def _cost_text(job: Job) -> str:
+def place_text(job: Job) -> str:
+    """Return where the newest attempt runs or ran and its price per hour; an empty string before the first attempt."""
+    place = job.get("place")
+    if not place:
+        return job.get("backend") or ""  # older servers send the backend only
+    return f"{formatting.place(place)}, {formatting.hourly_price(place['price_microusd_per_hour'])}"
+
+
+def cost_text(job: Job) -> str:
     """Return the job's cost as text. If the provider charged another amount for an attempt, both amounts are named."""
     differs = [each for each in job.get("attempts") or () if each.get("metered_microusd") is not None]
-    text = formatting.money(job.get("cost_microusd"))
+    text = spent_text(job)
     for each in differs:
         theirs, ours = formatting.money(each["metered_microusd"]), formatting.money(each["cost_microusd"])
         text += f"; attempt {each['number']}: the provider charges {theirs}, anygpu counted {ours}"
     return text
+
+
+def spent_text(job: Job) -> str:
+    """Return what the job has cost so far, or `free` if it uses no paid machine and has cost nothing."""
+    cost, place = job.get("cost_microusd"), job.get("place")
+    if not cost and not (place and place["price_microusd_per_hour"]):
+        return "free" if place else "$0"
+    return formatting.money(cost) if job.get("ended_at") else f"{formatting.money(cost)} so far"
 
 
 def _optional_fields(job: Job) -> list[tuple[str, str]]:

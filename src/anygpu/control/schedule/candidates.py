@@ -66,7 +66,7 @@ class CandidateSource:
             self._cooldown.observe(views)
         common = JobConstraints(
             allow_paid=self._policy.allow_paid,
-            min_run_s=round(self._policy.min_useful_s + self._policy.stop_allowance_s),
+            min_run_s=self._policy.min_run_s,
             avoided=self._cooldown.recently_preempted(),
             cooldowns=tuple(sorted(self._cooldown.blocked_offers().items())),
         )

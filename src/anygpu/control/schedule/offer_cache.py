@@ -1,7 +1,7 @@
 """Cache the offers and account checks of backends, so that slow backends do not delay scheduling."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -15,6 +15,7 @@ from anygpu.spec.sections import Resources
 
 T = TypeVar("T")
 MAX_ERRORS = 1000  # remembered errors
+ANSWER_AGE_S = 5.0  # what machines a backend has changes rarely
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,18 @@ class OfferCache:
             for name, offers in found.items()
             for offer in (self._unavailable(name, need) if offers is None else offers)
         ]
+
+    async def answers(self, need: Resources, names: Collection[str]) -> dict[str, Sequence[Offer] | None]:
+        """Return the offers of the named backends, at most `ANSWER_AGE_S` old; None for one that does not answer.
+
+        Accounts are not checked.
+        """
+        backends = {name: backend for name, backend in self._backends.items() if name in names}
+        await self._offers.refresh(
+            {(name, need): self._offers_request(backend, need) for name, backend in backends.items()},
+            age_s=ANSWER_AGE_S,
+        )
+        return {name: self._offers.get((name, need)) for name in backends}
 
     def _unavailable(self, name: str, need: Resources) -> list[Offer]:
         reason = self._offers.error((name, need)) or f"{name} has not answered yet"

@@ -15,6 +15,12 @@ from anygpu.control.resume import find_resume_point
 from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.control.schedule.compare import JobComparison, OfferComparer, with_prediction
 from anygpu.control.schedule.deadline import DeadlineTracker, has_deadline
+from anygpu.control.schedule.own_wait import (
+    SlotForecast,
+    apply_wait,
+    slot_forecast,
+    wait_for_own_machine,
+)
 from anygpu.control.schedule.preemption import WaitingJobs, choose_preemptions
 from anygpu.control.schedule.queue import (
     PoolJobCache,
@@ -26,6 +32,7 @@ from anygpu.control.schedule.queue import (
 )
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import Offer
+from anygpu.events.slots import needed_slots
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
 from anygpu.events.view import JobView
 from anygpu.plan.offers.selection import Plan
@@ -59,14 +66,15 @@ class Scheduler:
         self._clock = clock
         self._policy = policy
         self._pool_jobs = PoolJobCache()
-        self._preempt_again_at = float("inf")
+        self._preempt_again_at = self._rent_at = float("inf")
 
     def next_at(self) -> float:
         """Return the next time at which a waiting job may get an offer even if no job changes.
 
-        At that time a cooldown ends, or a running job has run for its minimum time and may be preempted.
+        At that time a cooldown ends, a running job has run for its minimum time and may be preempted, or a short
+        job has waited long enough for an own machine.
         """
-        return min(self._offers.next_at(), self._preempt_again_at)
+        return min(self._offers.next_at(), self._preempt_again_at, self._rent_at)
 
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
         """Schedule the `ready` jobs, given the `views` of all live jobs. Return the jobs that changed."""
@@ -75,11 +83,13 @@ class Scheduler:
         now = queue_state(views, await self._journal.usages(), self._policy, now_ms)
         wanting = {view.id: view for view in ready if is_waiting(view)}
         promised, waiting_jobs = now.promised_offers(), WaitingJobs()
+        forecast, self._rent_at = slot_forecast(now.slot_uses, now_ms), float("inf")
         changed = []
         for job in in_queue_order(self._pool_jobs.pool_jobs(wanting.values(), now_ms), now):
             view, over_quota = wanting[job.id], now.over_quota(job)
             plan = await candidates.plan(view, await candidates.constraints(view, now_ms, over_quota))
             compared = candidates.comparison_for(view)
+            plan = self._prefer_own_machine(view, plan, compared, forecast, now_ms)
             if has_deadline(view):
                 plan = self._deadlines.apply_policy(with_prediction(view, compared, plan), plan)
             after = await self._record_plan(view, plan, compared, guard)
@@ -95,6 +105,17 @@ class Scheduler:
                 if has_waited_too_long(view, now_ms, self._policy):
                     candidates.reserve_waiting(plan)
         return changed + await self._preempt(waiting_jobs, now, guard)
+
+    def _prefer_own_machine(
+        self, view: JobView, plan: Plan, compared: JobComparison | None, forecast: SlotForecast, now_ms: int
+    ) -> Plan:
+        """Return the plan, in which a short job waits for a busy own machine if that is faster than renting."""
+        wait = None if has_deadline(view) else wait_for_own_machine(view, plan, compared, forecast, now_ms)
+        if wait is None:
+            return plan
+        forecast.add(wait.pool, needed_slots(view.spec.resources)[1], wait.run_s)
+        self._rent_at = min(self._rent_at, self._clock.monotonic() + wait.at_most_s)
+        return apply_wait(plan, wait)
 
     async def _preempt(self, waiting_jobs: WaitingJobs, now: PoolState, guard: Guard) -> list[JobView]:
         """Ask running jobs to save and stop for waiting jobs, as the fair-share policy decides.

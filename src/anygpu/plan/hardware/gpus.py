@@ -138,11 +138,14 @@ def matches(requested: str, offered: str) -> bool:
 
 
 def closest_kind(spelling: str) -> str:
-    """Return the known GPU model with the most similar name; empty if no name is similar."""
+    """Return the known GPU with the most similar name, a family rather than a model; empty if no name is similar."""
     from difflib import get_close_matches
 
-    close = get_close_matches(_normalise(spelling), list(_names()), n=1, cutoff=0.5)
-    return _names()[close[0]] if close else ""
+    families = {_normalise(each.family): each.family for each in _specs().values()}
+    for names, cutoff in ((families, 0.8), (_names(), 0.5)):
+        if close := get_close_matches(_normalise(spelling), list(names), n=1, cutoff=cutoff):
+            return names[close[0]]
+    return ""
 
 
 def is_known(spelling: str) -> bool:

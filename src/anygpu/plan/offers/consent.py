@@ -17,18 +17,7 @@ def allows_paid(spec: JobSpec, *, default: bool) -> bool:
     """
     if spec.placement.paid is not None:
         return spec.placement.paid
-    return default or names_place_or_budget(spec)
-
-
-def names_place_or_budget(spec: JobSpec) -> bool:
-    """Return whether the spec names a strategy other than `queue`, a backend, a location or a budget."""
-    placement = spec.placement
-    return (
-        placement.strategy not in (None, "queue")
-        or bool(placement.allowed_backends or placement.fallbacks)
-        or bool(placement.region or placement.zone or placement.instance_type)
-        or spec.limits.max_cost_microusd is not None
-    )
+    return default or spec.names_place_or_budget
 
 
 def consent_reason(spec: JobSpec, offer: Offer, *, default: bool) -> str:

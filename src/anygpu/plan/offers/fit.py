@@ -175,14 +175,14 @@ def _gpu_mismatch(gpu: Gpu | None, offer: Offer) -> str:
     if gpu.count > offer.gpu_count:
         has = f"{offer.gpu_count} GPUs" if offer.gpu_count else "no GPU"
         return f"has {has}, the job needs {gpu.count}"
-    if gpu.kind and not _is_gpu_kind(gpu.kind, offer.gpu_kind):
+    if gpu.kind and not is_gpu_kind(gpu.kind, offer.gpu_kind):
         return f"has {offer.gpu_kind}, the job needs {gpu.kind}"
     if gpu.memory_gib and offer.gpu_memory_gib and gpu.memory_gib > offer.gpu_memory_gib:
         return f"has {offer.gpu_memory_gib:g} GiB per GPU, the job needs {gpu.memory_gib:g}"
     return ""
 
 
-def _is_gpu_kind(requested: str, offered: str) -> bool:
+def is_gpu_kind(requested: str, offered: str) -> bool:
     """Return whether the GPU is of the requested model.
 
     A requested model that is not in the GPU table matches every GPU whose name contains the requested name.

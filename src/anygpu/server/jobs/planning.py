@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from anygpu.plan.catalog import CatalogLayers, CatalogPolicy
     from anygpu.plan.catalog.tables import PriceRow
     from anygpu.plan.offers.candidates import Candidate, CandidateSet
+    from anygpu.plan.offers.comparison import Comparison
 
 MAX_ANALYSES = 256  # a sweep submits the same code many times with different arguments
 ANALYSED_FIELDS = {"script", "args", "command", "code", "trainer", "config", "workdir", "checkpoint"}
@@ -70,6 +71,14 @@ class CatalogCandidates:
                 rows = self._snapshot.rows
                 cached[excluded] = await asyncio.to_thread(self._build_candidates, rows, excluded)
             return cached[excluded]
+
+    async def clouds_with(self, gpu_kind: str) -> set[str]:
+        """Return the clouds that rent GPUs of this model or family; all clouds for an empty name."""
+        from anygpu.plan.hardware import gpus
+
+        await self.candidates(frozenset())
+        rows = self._snapshot.rows if self._snapshot is not None else []
+        return {row.cloud for row in rows if row.gpu and (not gpu_kind or gpus.matches(gpu_kind, row.gpu))}
 
     def _build_candidates(self, rows: "list[PriceRow]", excluded: frozenset[str]) -> "CandidateSet":
         from anygpu.plan.catalog import Catalog, candidates_in, terms
@@ -225,6 +234,23 @@ class JobPlanner:
             return comparison_as_dict(comparison, analysis, limit=limit, short=short)
 
         return await asyncio.to_thread(compare)
+
+    async def shows_resuming(self, spec: JobSpec, organisation: str) -> bool:
+        """Return whether the spec or the code shows that the job can resume."""
+        from anygpu.plan.offers.fit import has_resume_path
+
+        return has_resume_path(spec) or has_resume_path(spec, await self._analyses(spec, organisation))
+
+    async def compare(self, spec: JobSpec, organisation: str, offers: Sequence[Offer]) -> "Comparison":
+        """Compare these offers of configured backends for a job, as if it may use paid machines."""
+        from anygpu.plan.offers.candidates import Candidate
+        from anygpu.plan.offers.comparison import rank
+        from anygpu.plan.predict.history import past_durations
+
+        analysis = await self._analyses(spec, organisation)
+        duration = past_durations(spec, analysis, await self._past_runs(spec, organisation))
+        candidates = [Candidate.from_offer(each, self._terms_of(each.backend)) for each in offers]
+        return await asyncio.to_thread(rank, spec, candidates, analysis, duration=duration)
 
     async def _analyse(self, spec: JobSpec, organisation: str, files: Mapping[str, str]) -> "Analysis | None":
         if files:

@@ -55,6 +55,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "person": view.person,
         "tags": list(view.spec.tags),
         "backend": newest.offer.backend if newest else None,
+        "place": _render_place(newest) if newest else None,
         "execution_id": newest.name if newest else None,
         "progress": render_progress(view, row.progress),
         "attempt": newest.number if newest else 0,
@@ -71,6 +72,20 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "failure": _render_failure(view.failure),
         "queue_position": queue_position,
         "damaged": view.damaged or None,
+    }
+
+
+def _render_place(attempt: AttemptView) -> JsonObject:
+    offer = attempt.offer
+    return {
+        "backend": offer.backend,
+        "name": offer.name,
+        "region": offer.region,
+        "zone": offer.zone,
+        "gpu": offer.gpu_kind,
+        "gpus": offer.gpu_count,
+        "interruptible": offer.interruptible,
+        "price_microusd_per_hour": attempt.hourly_microusd,
     }
 
 

@@ -56,6 +56,16 @@ class SqlJournal:
 
         return await self._database.write(work, then=self._after_commit)
 
+    async def job_with_key(self, scope: Scope, key: str) -> JobView | None:
+        def work(connection: Connection) -> JobView | None:
+            project = jobs.find_project(connection, scope)
+            found = None if project is None else jobs.find_by_idempotency_key(connection, project, key)
+            if found is None or jobs.is_deleted(connection, found):
+                return None
+            return jobs.load(connection, self._views, scope, found).view
+
+        return await self._database.read(work)
+
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
     ) -> TransactionResult:

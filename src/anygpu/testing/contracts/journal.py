@@ -119,6 +119,13 @@ class JournalContract:
         with pytest.raises(NotFound):
             await journal.view(LAB, job_id(2))
 
+    async def test_a_job_is_found_by_its_key_in_its_own_project(self, journal: Journal) -> None:
+        assert await journal.job_with_key(LAB, "k") is None
+        first = await submit(journal, 1, idempotency_key="k")
+        assert await journal.job_with_key(LAB, "k") == first
+        assert await journal.job_with_key(LAB, "other") is None
+        assert await journal.job_with_key(LAB_OTHER_PROJECT, "k") is None
+
     async def test_the_same_key_in_another_project_is_another_job(self, journal: Journal) -> None:
         await submit(journal, 1, idempotency_key="k")
         for number, scope in ((2, LAB_OTHER_PROJECT), (3, STRANGER)):

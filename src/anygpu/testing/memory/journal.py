@@ -76,6 +76,11 @@ class MemoryJournal:
         self._jobs[job_id] = self._live[job_id] = job
         return self._notify(TransactionResult(view=job.view, recorded=(recorded,)))
 
+    async def job_with_key(self, scope: Scope, key: str) -> JobView | None:
+        project = self._projects.get((scope.organisation, scope.project))
+        found = None if project is None else project.keys.get(key)
+        return self._jobs[found].view if found is not None and found not in self._deleted else None
+
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
     ) -> TransactionResult:

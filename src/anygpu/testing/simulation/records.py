@@ -170,6 +170,7 @@ class _RecordingJournal:
         self._journal, self._process, self._recorder = journal, process, witness
         self.view, self.find, self.live = journal.view, journal.find, journal.live
         self.events, self.head, self.usages = journal.events, journal.head, journal.usages
+        self.job_with_key = journal.job_with_key
 
     async def submit(self, *args: Any, **options: Any) -> TransactionResult:
         return self._record(await self._journal.submit(*args, **options))

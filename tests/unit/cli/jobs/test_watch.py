@@ -24,5 +24,22 @@ def test_a_dashboard_has_title_bar_charts_metrics_and_machine_and_fits() -> None
     assert max(len(each) for each in lines) <= 60
 
 
+def test_a_dashboard_names_place_price_and_cost_so_far() -> None:
+    place = {
+        "backend": "lambda",
+        "name": "gpu_1x_a10",
+        "region": "us-east-1",
+        "zone": "",
+        "interruptible": True,
+    }
+    priced = {**place, "price_microusd_per_hour": 750_000}
+    board = Dashboard(job(place=priced, cost_microusd=123_456, ended_at=None), StreamStatus(), Curves())
+    expected = "place: lambda gpu_1x_a10 in us-east-1 (spot), $0.7500 per hour; $0.1235 so far"
+    assert expected in board.lines(120, colour=False)
+    free = {**place, "interruptible": False, "price_microusd_per_hour": 0}
+    board = Dashboard(job(place=free, cost_microusd=0), StreamStatus(), Curves())
+    assert "place: lambda gpu_1x_a10 in us-east-1, free" in board.lines(120, colour=False)
+
+
 def test_a_machine_without_telemetry_has_no_lines() -> None:
     assert machine_lines({}) == []

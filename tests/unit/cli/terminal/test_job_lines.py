@@ -28,6 +28,35 @@ def test_the_table_has_a_row_for_each_job() -> None:
     assert row.endswith("local    loss=0.1235")
 
 
+PAID = {
+    "backend": "lambda",
+    "name": "gpu_1x_a10",
+    "region": "us-east-1",
+    "zone": "",
+    "interruptible": False,
+    "price_microusd_per_hour": 750_000,
+}
+
+
+def test_the_table_has_price_and_cost_if_a_job_uses_a_paid_machine() -> None:
+    paid, free = job(place=PAID, cost_microusd=20_000), job(place={**PAID, "price_microusd_per_hour": 0})
+    heading, first, second = job_lines.job_table([paid, free], colour=False, columns=200)
+    assert heading.split()[-3:] == ["PRICE", "COST", "METRICS"]
+    assert "$0.7500 per hour  $0.0200" in first
+    assert "free              free" in second
+
+
+def test_details_name_place_price_and_cost_so_far() -> None:
+    text = "\n".join(
+        job_lines.job_details(job(place=PAID, cost_microusd=20_000, ended_at=None), colour=False)
+    )
+    assert "lambda gpu_1x_a10 in us-east-1, $0.7500 per hour" in text
+    assert "$0.0200 so far" in text
+    free = {**PAID, "price_microusd_per_hour": 0}
+    text = "\n".join(job_lines.job_details(job(place=free, cost_microusd=0), colour=False))
+    assert "lambda gpu_1x_a10 in us-east-1, free" in text
+
+
 def test_a_failed_job_shows_reason_lost_work_and_attempts() -> None:
     tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 3, "launching_at": None}
     failure = {"code": "exit_code", "message": "the script exited with code 3", "blame": "user"}
