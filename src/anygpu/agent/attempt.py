@@ -90,7 +90,8 @@ class AttemptRunner:
             training.publish_results(end)
         except Exception as error:
             return self._fail(process, error)
-        return self._finish(*_end_fields(end, training.last_line()))
+        memory = training.memory_report(process) if end.stop is None and end.return_code else None
+        return self._finish(*_end_fields(end, training.last_line()), memory=memory)
 
     def _start_threads(self) -> None:
         """Set the timeout and the signal handlers, and start the agent's threads.
@@ -189,7 +190,12 @@ class AttemptRunner:
         return self._finish("agent_lost", message=f"the agent failed: {error!r}")
 
     def _finish(
-        self, outcome: str, exit_code: int | None = None, signal_number: int | None = None, message: str = ""
+        self,
+        outcome: str,
+        exit_code: int | None = None,
+        signal_number: int | None = None,
+        message: str = "",
+        memory: dict[str, Any] | None = None,
     ) -> int:
         """Send all reports and then the end of the attempt to the server. Return the agent's exit code.
 
@@ -200,7 +206,7 @@ class AttemptRunner:
         if not self._sender.deliver_all(deadline):
             return exit_codes.UNDELIVERED if self._orders.rejection is None else exit_codes.REJECTED
         end = delivery.end_message(
-            outcome, self._spool, exit_code, signal_number, self._mask.mask_text(message)
+            outcome, self._spool, exit_code, signal_number, self._mask.mask_text(message), memory
         )
         return delivery.send_end(self._connect(), end, deadline, self._attempt_dir)
 

@@ -62,7 +62,12 @@ def kill_leftovers(attempt_dir: AttemptDir, assignment: Assignment) -> None:
 
 
 def end_message(
-    outcome: str, spool: Spool, exit_code: int | None = None, signal: int | None = None, message: str = ""
+    outcome: str,
+    spool: Spool,
+    exit_code: int | None = None,
+    signal: int | None = None,
+    message: str = "",
+    memory: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     return {
         "outcome": outcome,
@@ -73,6 +78,7 @@ def end_message(
         "log_bytes": spool.log_bytes,
         "metric_points": spool.metric_points,
         "step": spool.step if is_step(spool.step) else None,
+        **({"memory": memory} if memory else {}),
     }
 
 

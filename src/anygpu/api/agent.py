@@ -118,6 +118,7 @@ class EndReport(ApiModel):
     log_bytes: int | None = None
     metric_points: int | None = None
     step: int | None = None
+    memory: dict[str, Any] | None = None
 
 
 class Acknowledgement(ApiModel):

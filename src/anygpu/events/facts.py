@@ -112,6 +112,15 @@ class ArtifactRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """The memory that a failed job used, as its agent measured it. None: not known."""
+
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None  # of the cgroup, the user or the machine, whichever is lowest
+    oom_killed: bool | None = None  # whether the kernel killed a process of the job for lack of memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """The reason why an attempt or job failed, for the user."""
 

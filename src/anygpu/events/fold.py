@@ -317,6 +317,7 @@ def _(event: AttemptEnded, view: JobView, at_ms: int) -> JobView:
             message=event.message,
             step=event.step,
             marks=event.marks,
+            memory=event.memory,
         ),
     )
 

@@ -6,7 +6,16 @@ A new field needs a default. A changed meaning needs a new `VERSION` and an upca
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from anygpu.events.facts import ArtifactRef, BetterPlace, CheckpointRef, Failure, Marks, Prediction, Usage
+from anygpu.events.facts import (
+    ArtifactRef,
+    BetterPlace,
+    CheckpointRef,
+    Failure,
+    Marks,
+    MemoryUse,
+    Prediction,
+    Usage,
+)
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.jobspec import JobSpec
 
@@ -189,6 +198,7 @@ class AttemptEnded(Event):
     message: str = ""
     step: int | None = None
     marks: Marks = Marks()
+    memory: MemoryUse | None = None  # of a process that failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

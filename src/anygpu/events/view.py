@@ -8,6 +8,7 @@ from anygpu.events.facts import (
     CheckpointRef,
     Failure,
     Marks,
+    MemoryUse,
     Phase,
     Prediction,
     Status,
@@ -47,6 +48,7 @@ class AttemptView:
     signal: int | None = None
     message: str = ""
     step: int | None = None
+    memory: MemoryUse | None = None
     lost: Failure | None = None
     released_at_ms: int | None = None
     marks: Marks = Marks()

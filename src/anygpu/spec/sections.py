@@ -72,6 +72,9 @@ def _parse_deadline(value: Any) -> Any:
     return units.deadline(value.value) if isinstance(value, AliasedValue) else units.instant(value)
 
 
+DEFAULT_RETRIES = 3
+
+
 class Limits(SpecModel):
     """Limits of a job: time, cost, deadline and retries."""
 
@@ -81,7 +84,7 @@ class Limits(SpecModel):
     max_cost_microusd: Microdollars | None = None
     deadline_s: Seconds | None = None
     deadline_at: Annotated[AwareDatetime, BeforeValidator(_parse_deadline)] | None = None
-    max_retries: Annotated[int, Field(ge=0, le=1000), BeforeValidator(as_number)] = 3
+    max_retries: Annotated[int, Field(ge=0, le=1000), BeforeValidator(as_number)] = DEFAULT_RETRIES
 
     @classmethod
     def field_for_alias(cls, name: str, value: Any) -> str:
@@ -285,7 +288,7 @@ class Checkpoint(SpecModel):
     every_s: Seconds = 300.0
     paths: Patterns = ()
     resume_args: Arguments = ()
-    keep: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(as_number)] = 3
+    keep: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(as_number)] = DEFAULT_RETRIES
 
 
 def _parse_tracker(value: Any) -> bool | str:

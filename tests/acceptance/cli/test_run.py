@@ -1,6 +1,7 @@
 """`anygpu run`, as people meet it."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -133,6 +134,25 @@ def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu: Shell) -> None:
     assert printed == [b"from 0", b"from 3", b"done"]
     assert b"the newest checkpoint is of step 3" in done.stderr
     assert b"Resumed from the checkpoint of step 3; the first reported step is 4." in done.stderr
+
+
+def test_a_script_that_is_killed_at_the_same_step_twice_is_not_started_a_third_time(anygpu: Shell) -> None:
+    anygpu.write(
+        "t.py",
+        "import os, signal, anygpu",
+        "for step in range(1, 6): anygpu.log(loss=1, step=step)",
+        "data = bytearray(b'x') * (300 * 2**20)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    said = anygpu("run", "-n", "killed-twice", "t.py", code=137).stderr.decode()
+    job = anygpu.json("show", "killed-twice")
+    assert len(job["attempts"]) == 2
+    assert job["failure"]["code"] == "killed"
+    pattern = r"the process was killed by signal 9; its memory peaked at 0\.[3-9] of [\d.]+ GiB"
+    assert re.match(rf"{pattern}; it failed twice at the same point$", job["failure"]["message"]), job[
+        "failure"
+    ]
+    assert re.search(pattern, said)
 
 
 RESTARTS = (

@@ -147,3 +147,24 @@ def test_telemetry_is_reported(play: Play) -> None:
     assert measured["memory"]["total"] > measured["memory"]["used"] > 0
     assert measured["disk"]["total"] > 0
     assert math.isfinite(measured["at"])
+
+
+def test_the_end_of_a_killed_job_has_its_peak_memory(play: Play) -> None:
+    code = """
+import os, signal
+data = bytearray(b"x") * (200 * 2**20)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    agent = play({"code": code})
+    assert agent.run() == 0
+    assert agent.server.end is not None
+    memory = agent.server.end["memory"]
+    assert 200 * 2**20 <= memory["peak"] < memory["limit"]
+    assert memory["oom_killed"] in (False, None)
+
+
+def test_the_end_of_a_job_that_succeeds_has_no_memory(play: Play) -> None:
+    agent = play({"code": "print(1)"})
+    assert agent.run() == 0
+    assert agent.server.end is not None
+    assert "memory" not in agent.server.end

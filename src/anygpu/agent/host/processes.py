@@ -165,6 +165,11 @@ def find_descendants(name: str, excluded: set[int]) -> list[int]:
     ]
 
 
+def descendants() -> set[int]:
+    """Return the processes that the agent or one of its descendants has started, except its helpers."""
+    return _descendant_pids(_list_processes(), os.getpid())
+
+
 # Short-lived programs of the agent itself, such as nvidia-smi. They do not belong to the job.
 helper_pids: set[int] = set()
 

@@ -101,8 +101,8 @@ def cpu_fraction(before: tuple[float, float], after: tuple[float, float]) -> flo
     return round(min(max((after[0] - before[0]) / total, 0.0), 1.0), 4) if total > 0 else 0.0
 
 
-def memory_usage() -> dict[str, int]:
-    fields = dict(line.split(":", 1) for line in _read("/proc/meminfo").splitlines() if ":" in line)
+def memory_usage(root: str = "/") -> dict[str, int]:
+    fields = dict(line.split(":", 1) for line in _read(f"{root}proc/meminfo").splitlines() if ":" in line)
     if "MemAvailable" in fields:
         total, available = (int(fields[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
         return {"total": total, "used": total - available}

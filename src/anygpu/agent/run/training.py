@@ -10,6 +10,7 @@ import time
 
 from anygpu import bounds
 from anygpu.agent.host import processes
+from anygpu.agent.host.memory import JobMemory
 from anygpu.agent.run import stopping
 from anygpu.agent.run.loop import LoopTask
 from anygpu.agent.run.metrics import ScriptReports
@@ -79,6 +80,7 @@ class TrainingMonitor:
         self._lazy_watcher: CheckpointWatcher | None = None
         self._telemetry: TelemetrySampler | None = None
         self._results = self._result_finder()
+        self._memory = JobMemory()
 
     def run(self, process: JobProcess) -> ProcessEnd:
         """Run until the process has ended and all its output is read."""
@@ -89,6 +91,7 @@ class TrainingMonitor:
             LoopTask(_reap_task(process.pid), now + REAP_EVERY_S),
             LoopTask(self._poll_checkpoints, now + FIRST_POLL_S),
             LoopTask(self._sample_telemetry, now + FIRST_POLL_S),
+            LoopTask(self._memory.poll, now + FIRST_POLL_S),
         ]
         loop.on_short_notice = self._upload_settled_files
         end = loop.run(process, self._output.feed)
@@ -148,6 +151,10 @@ class TrainingMonitor:
                 f"such as {largest}. Name the files to keep with `outputs` (--output)."
             )
         return found.kept
+
+    def memory_report(self, process: JobProcess) -> dict[str, Any]:
+        """Return the memory that the job used, for a job that failed."""
+        return self._memory.report(process.pid)
 
     def last_line(self) -> str:
         return self._output.last_line()

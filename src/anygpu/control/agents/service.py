@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_step, to_text
+from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_count, is_step, to_text
 from anygpu.control.agents.assignment import build_assignment, in_place_directory
 from anygpu.control.agents.tickets import AttemptKey, Tickets
 from anygpu.control.clock import Clock, WakeSignal
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.resume import FirstSteps, attempts_without_checkpoint, resume_events
 from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
+from anygpu.events.facts import MemoryUse
 from anygpu.events.types import (
     ArtifactSaved,
     AttemptClaimed,
@@ -47,6 +48,7 @@ class ReportedEnd:
         self.step = _step(body)
         self.message = to_text(_text(body, "message"), MAX_END_MESSAGE_LENGTH)
         self.last_seq = _integer(body, "last_seq") or 0
+        self.memory = _memory(body.get("memory"))
 
     def to_event(self, attempt: int, row: ReportState) -> AttemptEnded:
         return AttemptEnded(
@@ -57,6 +59,7 @@ class ReportedEnd:
             message=self.message,
             step=self.step,
             marks=row.marks,
+            memory=self.memory,
         )
 
 
@@ -97,6 +100,18 @@ def _step(body: Mapping[str, Any]) -> int | None:
     if value is not None and type(value) is not int:
         raise InvalidReport("the field 'step' of the end report must be a whole number")
     return value if is_step(value) else None
+
+
+def _memory(reported: Any) -> MemoryUse | None:
+    """Return the reported memory use, without values that are invalid."""
+    if not isinstance(reported, dict):
+        return None
+    peak, limit, killed = (reported.get(name) for name in ("peak", "limit", "oom_killed"))
+    return MemoryUse(
+        peak_bytes=peak if is_count(peak) else None,
+        limit_bytes=limit if is_count(limit) else None,
+        oom_killed=killed if isinstance(killed, bool) else None,
+    )
 
 
 ORDERS_AGE_S = 1.0

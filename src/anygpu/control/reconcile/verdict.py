@@ -1,13 +1,17 @@
 """Decide what the end of an attempt means for its job: complete, fail, cancel or retry. Pure functions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anygpu.control.policy import ControlPolicy
-from anygpu.events.facts import Blame, CheckpointRef, Failure
+from anygpu.events.facts import Blame, CheckpointRef, Failure, MemoryUse
 from anygpu.events.view import AttemptView, JobView
+from anygpu.spec.sections import DEFAULT_RETRIES
 
 SIGKILL, SIGTERM = 9, 15
 KILLED = {SIGKILL, SIGTERM}
+KILLED_CODE = "killed"
+SAME_TIME_S, SAME_TIME_FRACTION = 2.0, 0.2
+OUT_OF_MEMORY_HINT = "Request more memory (resources.memory), or use a smaller batch or fewer workers."
 KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # exit codes with which a shell reports these signals
 
 
@@ -53,7 +57,39 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     counts = not (failure.code in FREE_CODES or taken_back or made_progress(view, attempt))
     if counts and view.retries_used >= view.spec.limits.max_retries:
         return Failed(failure)
+    if counts and has_failed_before(view, attempt, failure):
+        return Failed(replace(failure, message=f"{failure.message}; it failed twice at the same point"))
     return Retry(failure, counts)
+
+
+def has_failed_before(view: JobView, attempt: AttemptView, failure: Failure) -> bool:
+    """Return whether the attempt before was killed in the same way at the same point.
+
+    Jobs that ask for more retries than usual are not checked.
+    """
+    unusual = view.spec.limits.max_retries > DEFAULT_RETRIES
+    if failure.code != KILLED_CODE or attempt.number < 2 or unusual:
+        return False
+    before = view.attempts[attempt.number - 2]
+    earlier = failure_of(before)
+    same_kill = (before.signal, before.exit_code) == (attempt.signal, attempt.exit_code)
+    return (
+        earlier is not None and earlier.code == failure.code and same_kill and _is_same_point(before, attempt)
+    )
+
+
+def _is_same_point(before: AttemptView, attempt: AttemptView) -> bool:
+    """Return whether two attempts ended at the same step or, without steps, after about the same time."""
+    if before.step is not None or attempt.step is not None:
+        return before.step == attempt.step
+    first_s, second_s = _trained_s(before), _trained_s(attempt)
+    return abs(first_s - second_s) <= max(SAME_TIME_S, SAME_TIME_FRACTION * first_s)
+
+
+def _trained_s(attempt: AttemptView) -> float:
+    if attempt.training_at_ms is None or attempt.ended_at_ms is None:
+        return 0.0
+    return (attempt.ended_at_ms - attempt.training_at_ms) / 1000
 
 
 MIGRATION_REASON = "cheaper"  # also when a job with a deadline moves from on-demand to spot
@@ -82,14 +118,32 @@ def failure_of(attempt: AttemptView) -> Failure | None:
 def _exit_failure(attempt: AttemptView) -> Failure | None:
     if attempt.exit_code == 0:
         return None
-    if attempt.signal in KILLED or attempt.exit_code in KILLED_EXIT_CODES:
-        text = f"the process was killed (signal {attempt.signal or (attempt.exit_code or 128) - 128})"
-        return Failure(code="killed", message=text, blame=Blame.INFRASTRUCTURE)
+    killed = attempt.signal in KILLED or attempt.exit_code in KILLED_EXIT_CODES
+    number = attempt.signal or (attempt.exit_code or 128) - 128
+    if attempt.memory is not None and attempt.memory.oom_killed:
+        what = f"the process was killed by signal {number}" if killed else _exit_text(attempt)
+        text = f"{what}{_memory_text(attempt.memory)}; the kernel reports an out-of-memory kill"
+        return Failure(code="out_of_memory", message=f"{text}. {OUT_OF_MEMORY_HINT}", blame=Blame.USER)
+    if killed:
+        text = f"the process was killed by signal {number}{_memory_text(attempt.memory)}"
+        return Failure(code=KILLED_CODE, message=text, blame=Blame.INFRASTRUCTURE)
+    code = "exit_code" if attempt.signal is None else "crashed"
+    return Failure(code=code, message=_exit_text(attempt), blame=Blame.USER)
+
+
+def _exit_text(attempt: AttemptView) -> str:
     if attempt.signal is not None:
-        text = f"the process was ended by signal {attempt.signal}"
-        return Failure(code="crashed", message=text, blame=Blame.USER)
-    text = f"the script exited with code {attempt.exit_code}"
-    return Failure(code="exit_code", message=text, blame=Blame.USER)
+        return f"the process was ended by signal {attempt.signal}"
+    return f"the script exited with code {attempt.exit_code}"
+
+
+def _memory_text(memory: MemoryUse | None) -> str:
+    """Return how much memory the job used, as the continuation of a sentence; empty if it is not known."""
+    if memory is None or not memory.peak_bytes:
+        return ""
+    peak = f"{memory.peak_bytes / 2**30:.1f}"
+    limit = f" of {memory.limit_bytes / 2**30:.1f}" if memory.limit_bytes else ""
+    return f"; its memory peaked at {peak}{limit} GiB"
 
 
 def _stop_failure(attempt: AttemptView) -> Failure:

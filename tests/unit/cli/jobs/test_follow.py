@@ -62,12 +62,12 @@ def test_a_lost_job_exits_with_1() -> None:
 
 
 def test_a_recovery_shows_the_step_and_the_lost_work() -> None:
-    failure = {"code": "killed", "message": "the process was killed (signal 9)"}
+    failure = {"code": "killed", "message": "the process was killed by signal 9"}
     told = describe_event(
         event("RecoveryStarted", attempt=1, failure=failure, work_lost_s=3.25, resume={"step": 40})
     )
     assert told == (
-        "Attempt 1: the process was killed (signal 9); the newest checkpoint is of step 40, 3.2s and $0 of work lost."
+        "Attempt 1: the process was killed by signal 9; the newest checkpoint is of step 40, 3.2s and $0 of work lost."
     )
 
 

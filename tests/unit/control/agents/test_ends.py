@@ -6,7 +6,7 @@ import pytest
 
 from anygpu.control.agents.service import parse_end
 from anygpu.errors import InvalidReport
-from anygpu.events.facts import Marks
+from anygpu.events.facts import Marks, MemoryUse
 from anygpu.events.types import AttemptEnded
 from anygpu.store.reports import ReportState
 
@@ -39,3 +39,24 @@ def test_an_ending_becomes_the_event_with_the_stores_own_marks() -> None:
 
 def test_a_long_message_is_cut() -> None:
     assert len(parse_end({"outcome": "cancelled", "message": "x" * 9000}).message) == 4000
+
+
+@pytest.mark.parametrize(
+    ("reported", "known"),
+    [
+        (
+            {"peak": 5, "limit": 9, "oom_killed": True},
+            MemoryUse(peak_bytes=5, limit_bytes=9, oom_killed=True),
+        ),
+        ({"peak": -1, "limit": 2**60, "oom_killed": "yes"}, MemoryUse()),
+        ({"peak": 1.5, "limit": None}, MemoryUse()),
+        ({}, MemoryUse()),
+        ([1], None),
+        ("much", None),
+        (None, None),
+    ],
+)
+def test_memory_that_makes_no_sense_is_left_out_and_the_end_accepted(
+    reported: Any, known: MemoryUse | None
+) -> None:
+    assert parse_end({"outcome": "exited", "signal": 9, "memory": reported}).memory == known

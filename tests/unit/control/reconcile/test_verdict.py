@@ -10,6 +10,7 @@ from tests.unit.control.jobs_in_states import (
     ended,
     lost,
     recovering,
+    released,
     saved,
     stopping,
     training,
@@ -17,9 +18,18 @@ from tests.unit.control.jobs_in_states import (
 )
 
 from anygpu.control.policy import ControlPolicy
-from anygpu.control.reconcile.verdict import Cancelled, Completed, Failed, Retry, retry_delay_s, verdict
-from anygpu.events.facts import Blame, Failure
-from anygpu.events.types import StopRequested
+from anygpu.control.reconcile.verdict import (
+    Cancelled,
+    Completed,
+    Failed,
+    Retry,
+    failure_of,
+    retry_delay_s,
+    verdict,
+)
+from anygpu.events.facts import Blame, Failure, MemoryUse
+from anygpu.events.types import Event, JobPlanned, StopRequested
+from anygpu.events.view import JobView
 
 ROOM = StopRequested(attempt=1, reason="preempt", message="makes room for job x", makes_room_for="x")
 SILENT = Failure(code="silent", message="", blame=Blame.INFRASTRUCTURE)
@@ -111,3 +121,87 @@ def test_the_person_reads_for_whom_the_job_made_room() -> None:
     found = verdict(job, job.attempts[0])
     assert isinstance(found, Retry)
     assert found.failure.message == "makes room for job x"
+
+
+GIB = 2**30
+FULL = MemoryUse(peak_bytes=round(30.1 * GIB), limit_bytes=32 * GIB)
+OOM = replace(FULL, oom_killed=True)
+HINT = "Request more memory (resources.memory), or use a smaller batch or fewer workers."
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "blame", "message"),
+    [
+        ({"signal": 9}, "killed", Blame.INFRASTRUCTURE, "the process was killed by signal 9"),
+        (
+            {"signal": 9, "memory": FULL},
+            "killed",
+            Blame.INFRASTRUCTURE,
+            "the process was killed by signal 9; its memory peaked at 30.1 of 32.0 GiB",
+        ),
+        (
+            {"signal": 9, "memory": OOM},
+            "out_of_memory",
+            Blame.USER,
+            "the process was killed by signal 9; its memory peaked at 30.1 of 32.0 GiB; the kernel reports an"
+            f" out-of-memory kill. {HINT}",
+        ),
+        (
+            {"exit_code": 137, "memory": MemoryUse(oom_killed=True)},
+            "out_of_memory",
+            Blame.USER,
+            f"the process was killed by signal 9; the kernel reports an out-of-memory kill. {HINT}",
+        ),
+        (
+            {"exit_code": 1, "memory": OOM},  # the kernel killed a worker of the script
+            "out_of_memory",
+            Blame.USER,
+            "the script exited with code 1; its memory peaked at 30.1 of 32.0 GiB; the kernel reports an"
+            f" out-of-memory kill. {HINT}",
+        ),
+        ({"exit_code": 1, "memory": FULL}, "exit_code", Blame.USER, "the script exited with code 1"),
+        ({"signal": 11}, "crashed", Blame.USER, "the process was ended by signal 11"),
+    ],
+)
+def test_a_kill_is_told_with_what_is_known_of_it(
+    how: dict[str, Any], code: str, blame: Blame, message: str
+) -> None:
+    job = view(*training(), ended(**how))
+    assert failure_of(job.attempts[0]) == Failure(code=code, message=message, blame=blame)
+
+
+def killed_again(
+    *second: Event, step: int | None, first: dict[str, Any] | None = None, retries: int = 3
+) -> JobView:
+    how = first or {"signal": 9, "step": 40}
+    before = [*training(), ended(**how), released(), recovering()]
+    limits = {"max_retries": retries}
+    return view(*before, *training(2), *second, ended(2, signal=9, step=step), limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("job", "retried"),
+    [
+        (killed_again(step=40), False),
+        (killed_again(step=None, first={"signal": 9}), False),
+        (
+            killed_again(*[JobPlanned(plan="k")] * 3, step=None, first={"signal": 9}),
+            True,
+        ),  # three seconds later
+        (killed_again(step=39), True),
+        (killed_again(step=41), True),
+        (killed_again(step=40, retries=9), True),
+        (killed_again(saved(20, 2), step=40), True),  # it made progress
+        (killed_again(step=40, first={"exit_code": 137, "step": 40}), True),
+        (killed_again(step=40, first={"outcome": "lease_lost"}), True),
+    ],
+)
+def test_the_same_kill_at_the_same_point_is_retried_once(job: JobView, retried: bool) -> None:
+    decided = verdict(job, job.attempts[1])
+    if retried:
+        assert isinstance(decided, Retry)
+    else:
+        assert isinstance(decided, Failed)
+        assert (
+            decided.failure.message == "the process was killed by signal 9; it failed twice at the same point"
+        )
