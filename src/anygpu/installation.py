@@ -1,14 +1,11 @@
 """How anygpu itself was installed, and the command that adds an optional part (an extra) to this installation."""
 
-import json
-import shlex
 import sys
 from collections.abc import Iterable
-from importlib import metadata, util
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+
+# Every command imports this module, so it imports others only when they are needed.
 
 PACKAGE = "anygpu"
 UV_TOOL_FILE, PIPX_FILE = "uv-receipt.toml", "pipx_metadata.json"
@@ -24,6 +21,8 @@ class Installation(NamedTuple):
 
     def extra_command(self, *extras: str) -> str:
         """Return the shell command that installs anygpu with these extras into the same environment."""
+        import shlex
+
         requirement = self._requirement(extras)
         match self.tool:
             case "uv tool":
@@ -39,7 +38,7 @@ class Installation(NamedTuple):
     def _requirement(self, extras: Iterable[str]) -> list[str]:
         named = f"{PACKAGE}[{','.join(extras)}]"
         if self.editable and not self._is_tool:
-            return ["-e", f"{url2pathname(urlsplit(self.source).path)}[{','.join(extras)}]"]
+            return ["-e", f"{_local_path(self.source)}[{','.join(extras)}]"]
         return [f"{named} @ {self.source}" if self.source else named]
 
     @property
@@ -61,6 +60,8 @@ def install_hint(*extras: str) -> str:
 def command_name() -> str:
     """Return how the user called the command line: `anygpu`, or `python -m anygpu` with the path of Python."""
     if Path(sys.argv[0]).name == "__main__.py":
+        import shlex
+
         return shlex.join([sys.executable, "-m", PACKAGE])
     return PACKAGE
 
@@ -75,18 +76,29 @@ def _tool(prefix: Path) -> str:
         return "uv tool"
     if (prefix / PIPX_FILE).exists():
         return "pipx"
-    return "pip" if util.find_spec("pip") is not None else "uv pip"
+    from importlib.util import find_spec
+
+    return "pip" if find_spec("pip") is not None else "uv pip"
 
 
 def _source() -> tuple[str, bool]:
     """Return the URL of a local directory or file that anygpu was installed from (PEP 610), and if it is editable."""
+    import json
+    from importlib import metadata
+
     try:
         text = metadata.distribution(PACKAGE).read_text("direct_url.json")
         told = json.loads(text) if text else {}
     except (metadata.PackageNotFoundError, OSError, ValueError):
         return "", False
     url = told.get("url") or ""
-    path = url2pathname(urlsplit(url).path)
-    if not url.startswith("file:") or not Path(path).exists():
+    if not url.startswith("file:") or not Path(_local_path(url)).exists():
         return "", False
     return url, bool((told.get("dir_info") or {}).get("editable"))
+
+
+def _local_path(url: str) -> str:
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    return url2pathname(urlsplit(url).path)

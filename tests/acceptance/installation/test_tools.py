@@ -137,6 +137,12 @@ def test_a_script_runs_outside_the_repository(installed: Installed) -> None:
     assert str(ROOT) not in where.stdout
 
 
+def test_the_checks_for_a_first_job_pass(installed: Installed) -> None:
+    told = json.loads(installed.run("doctor", "--json").stdout)
+    assert told["problems"] == 0
+    assert f"installed with {installed.tool}" in told["findings"][0]["said"]
+
+
 def test_hints_name_commands_that_work_here(installed: Installed) -> None:
     done = installed.run("run", "missing.py", code=66)
     hint = installed.run("logs", "no-such-job", code=66).stderr

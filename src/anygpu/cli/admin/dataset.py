@@ -151,7 +151,7 @@ def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
 
     with _trainer_errors_reported():
         try:
-            result = _inspect(path, task, decode=not quick)
+            result = inspect_dataset(path, task, decode=not quick)
         except BadDataset as error:
             _print_findings(path, error.findings, as_json)
             raise click.exceptions.Exit(exits.FAILED) from None
@@ -240,7 +240,8 @@ def _is_table(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq")
 
 
-def _inspect(path: Path, task: str, *, decode: bool) -> dict[str, Any]:
+def inspect_dataset(path: Path, task: str, *, decode: bool) -> dict[str, Any]:
+    """Return the layout, classes and sizes of a dataset, and a summary. Raise BadDataset if it has problems."""
     from anygpu.trainers import data
 
     if _is_table(path):

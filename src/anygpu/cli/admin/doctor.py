@@ -4,44 +4,57 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
 
 from anygpu import __version__, settings
 from anygpu.cli import exits
+from anygpu.cli.admin import checks
+from anygpu.cli.admin.checks import FAIL, OK, WARN, CheckResult
 from anygpu.cli.connection import context_option, json_option
 from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.errors import AnygpuError, describe_error
+from anygpu.installation import find_installation
 from anygpu.sdk import embedded
+from anygpu.sdk.client import Client
 from anygpu.sdk.context import Context, endpoint_of, find_context
 from anygpu.sdk.http import Endpoint, ServerConnection
+from anygpu.sdk.submission import find_interpreter
 
-OK, WARN, FAIL = "ok", "warn", "fail"
 LOW_DISK_BYTES, MIN_DISK_BYTES = 10 << 30, 1 << 30
 SKEW_S = 30.0
 
 
-class CheckResult(NamedTuple):
-    """The result of one check: one line in the output of `anygpu doctor`."""
+@dataclass(frozen=True, slots=True)
+class JobData:
+    """The dataset and trainer of the job that the user wants to run; empty if not given."""
 
-    state: str
-    what: str
-    said: str
-    advice: str = ""
+    dataset: str = ""
+    trainer: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run_checks(context_name: str = "") -> Iterator[CheckResult]:
+NO_DATA = JobData()
+
+
+def run_checks(context_name: str = "", data: JobData = NO_DATA) -> Iterator[CheckResult]:
     """Run all checks. A check that raises an error is reported as failed."""
+    python = find_interpreter()
     yield check_python()
+    yield from checks.check_interpreter(python)
     yield from _run_check("settings", lambda: [check_settings()])
     yield from _run_check("state", lambda: [check_state(settings.load().state)])
     yield from _run_check("disk", lambda: [check_disk(settings.load().state)])
     yield check_gpus()
+    yield from checks.check_torch(python)
+    if data.dataset or data.trainer:
+        yield from _run_check("dataset", lambda: checks.check_data(data.dataset, data.trainer, data.config))
     yield from _run_check("server", lambda: check_server(find_context(context_name)))
 
 
@@ -56,7 +69,7 @@ def _run_check(what: str, check: Callable[[], Iterable[CheckResult]]) -> Iterato
 
 def check_python() -> CheckResult:
     text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, anygpu {__version__}"
-    return CheckResult(OK, "python", text)
+    return CheckResult(OK, "python", f"{text} (installed with {find_installation().tool})")
 
 
 def check_settings() -> CheckResult:
@@ -115,14 +128,17 @@ def check_gpus() -> CheckResult:
         return CheckResult(
             FAIL, "gpus", f"nvidia-smi: {done.stdout.strip() or done.stderr.strip()}", "Check the driver."
         )
-    return CheckResult(OK, "gpus", "; ".join(done.stdout.strip().splitlines()))
+    rows = done.stdout.strip().splitlines()
+    advice = checks.driver_advice(rows[0].rpartition(", ")[2]) if rows else ""
+    return CheckResult(WARN if advice else OK, "gpus", "; ".join(rows), advice)
 
 
 def check_server(context: Context) -> Iterator[CheckResult]:
     """Check that the server answers, and compare its version and clock with those of this computer."""
     endpoint = _find_endpoint(context)
     if endpoint is None:
-        yield CheckResult(OK, "server", "not running on this computer; `anygpu run` starts it")
+        advice = "`anygpu up -d` starts it now; `anygpu doctor` then also checks backends and free slots."
+        yield CheckResult(OK, "server", "not running on this computer; `anygpu run` starts it", advice)
         yield _check_clock(None)
         return
     http = ServerConnection(lambda: endpoint, timeout_s=5, tries=1)
@@ -130,6 +146,7 @@ def check_server(context: Context) -> Iterator[CheckResult]:
     yield _check_version(endpoint, str((answer.json() or {}).get("server_version") or ""))
     yield from _list_warnings(http)
     yield _check_clock(answer.headers.get("date"))
+    yield from checks.check_backends(Client(lambda: endpoint))
 
 
 def _list_warnings(http: ServerConnection) -> Iterator[CheckResult]:
@@ -175,17 +192,41 @@ def _check_clock(date: str | None) -> CheckResult:
 
 
 @click.command(name="doctor")
+@click.option("--dataset", default="", help="Also check the format of this dataset.")
+@click.option("--trainer", default="", help="Also check that this trainer can use the dataset.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="Setting of the trainer. Repeatable."
+)
 @json_option
 @context_option
 @click.pass_context
-def doctor_command(context: click.Context, /, as_json: bool, context_name: str) -> None:
-    """Check this computer and the server. Each line shows ok, warn or fail, and what to do."""
-    results = list(run_checks(context_name))
+def doctor_command(
+    context: click.Context,
+    /,
+    dataset: str,
+    trainer: str,
+    sets: tuple[str, ...],
+    as_json: bool,
+    context_name: str,
+) -> None:
+    """Check whether a first job can run: this computer, the server, backends, and with --dataset the data.
+
+    Each line shows ok, warn or fail, and what to do. The exit code is 1 if something failed.
+    """
+    results = list(run_checks(context_name, JobData(dataset, trainer, _trainer_settings(sets))))
+    failed, warned = (sum(result.state == state for result in results) for state in (FAIL, WARN))
     if as_json:
-        emit_json({"findings": [result._asdict() for result in results]})
+        found = [result._asdict() for result in results]
+        emit_json({"findings": found, "problems": failed, "warnings": warned})
     else:
         emit(result_line(result, colour=output.use_colour()) for result in results)
-    context.exit(exits.FAILED if any(result.state == FAIL for result in results) else exits.OK)
+    context.exit(exits.FAILED if failed else exits.OK)
+
+
+def _trainer_settings(sets: Sequence[str]) -> dict[str, Any]:
+    from anygpu.spec.flags import from_flags
+
+    return dict(from_flags({"config": list(sets)}).get("config") or {}) if sets else {}
 
 
 def result_line(result: CheckResult, *, colour: bool) -> str:

@@ -36,9 +36,13 @@ def test_a_result_is_one_line_with_advice_below() -> None:
 
 def test_gpus_are_listed_with_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\necho 'NVIDIA L4, 23034 MiB, 550.54'\n")
+    tool.write_text("#!/bin/sh\necho 'NVIDIA L4, 23034 MiB, 580.65'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert doctor.check_gpus() == ("ok", "gpus", "NVIDIA L4, 23034 MiB, 550.54", "")
+    assert doctor.check_gpus() == ("ok", "gpus", "NVIDIA L4, 23034 MiB, 580.65", "")
+    tool.write_text("#!/bin/sh\necho 'NVIDIA L4, 23034 MiB, 550.54'\n")
+    old = doctor.check_gpus()
+    assert (old.state, old.said) == ("warn", "NVIDIA L4, 23034 MiB, 550.54")
+    assert old.advice.startswith("Driver 550.54 supports CUDA 12.4. torch 2.11 and newer need driver 580")
     tool.write_text("#!/bin/sh\necho 'Failed to initialize NVML'; exit 9\n")
     assert doctor.check_gpus().state == "fail"
