@@ -23,9 +23,10 @@ class BackendDetails(ApiModel):
 
 
 class BackendList(ApiModel):
-    """Backends, sorted by name."""
+    """Backends, sorted by name. `allow_paid`: jobs may use paid machines although they do not ask for it."""
 
     backends: list[BackendDetails]
+    allow_paid: bool = Field(default=False, examples=[False])
 
 
 class BackendRequest(RequestModel):

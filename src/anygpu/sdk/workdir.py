@@ -118,10 +118,10 @@ def runs_only_elsewhere(spec: Mapping[str, Any]) -> bool:
 
 def asks_for_other_backends(spec: Mapping[str, Any]) -> bool:
     """Return whether the spec allows paid machines, or names backends other than `local`, a location or a budget."""
-    from anygpu.spec import from_mapping
-
     if not spec.get("placement") and not spec.get("limits"):
         return False
+    from anygpu.spec import from_mapping  # imports pydantic, which takes longer than the rest of the command
+
     try:
         job = from_mapping(spec)
     except AnygpuError:
@@ -131,16 +131,25 @@ def asks_for_other_backends(spec: Mapping[str, Any]) -> bool:
 
 
 def may_run_elsewhere(client: Client, spec: Mapping[str, Any]) -> bool:
-    """Return whether the server has another backend than `local` that the job may use."""
+    """Return whether the server has another backend than `local` that the job may use.
+
+    Backends that rent machines count only if the job may use paid machines.
+    """
     if runs_only_elsewhere(spec):
         return True
-    placement = placement_of(spec)
+    placement, listed = placement_of(spec), client.backends.list()
     allowed, forbidden = placement.get("allowed") or (), placement.get("forbidden") or ()
-    others = [each for each in client.backends.list()["backends"] if each["name"] != LOCAL]
-    if placement.get("paid") is False:
+    others = [each for each in listed["backends"] if each["name"] != LOCAL]
+    if not _may_pay(spec, placement, default=listed.get("allow_paid", False)):
         others = [each for each in others if each["kind"] in OWN_KINDS]
     names = {each["name"] for each in others} - set(forbidden)
     return bool(names & set(allowed) if allowed else names)
+
+
+def _may_pay(spec: Mapping[str, Any], placement: Mapping[str, Any], *, default: bool) -> bool:
+    if placement.get("paid") is not None:
+        return bool(placement["paid"])
+    return default or asks_for_other_backends(spec)
 
 
 def _described(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class Services:
     planner: JobPlanner
     plans: Plans
     limits: LimitSettings
+    allow_paid: bool
     blob_secret: bytes
     public_url: str
     agent_url: str

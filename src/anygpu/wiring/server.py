@@ -217,6 +217,7 @@ async def _assemble(
         planner=planner,
         plans=plans,
         limits=settings.limits,
+        allow_paid=policy.allow_paid,
         blob_secret=keys.blobs,
         public_url=settings.server.public_url,
         agent_url=agents_go_to,

@@ -14,6 +14,7 @@ from tests.acceptance.cli.test_follow import exit_code, shown_until, start
 
 QUESTION = "Rent it (r), wait for a machine of your own (w), or cancel (c or Enter)?"
 OFFER = "cloud gpu_1x_t4 in eu-north"
+NO_GPU = "local: has no GPU, the job needs 1"
 
 
 @dataclass
@@ -64,6 +65,7 @@ def test_without_a_terminal_the_job_is_refused_with_the_option_that_allows_it(ac
     said = refused.stderr.decode()
     assert OFFER in said
     assert "$0.60 per hour" in said
+    assert f"can run this job ({NO_GPU}). The best offer" in said
     assert "--paid" in said
     assert refused.stdout == b""
     assert (len(account.jobs()), account.rented()) == (before, [])
@@ -99,6 +101,7 @@ def test_on_a_terminal_enter_cancels_and_nothing_is_submitted(account: Account, 
     seen = shown_until(terminal, QUESTION)
     assert OFFER in seen
     assert "$0.6000 per hour" in seen
+    assert NO_GPU in seen
     os.write(terminal, key)
     shown_until(terminal, "Nothing was submitted.")
     assert exit_code(pid, terminal) == 73
@@ -232,3 +235,22 @@ def _until(account: Account, name: str, holds: Any, timeout_s: float = 30) -> di
         assert time.monotonic() < end, job
         time.sleep(0.1)
     return dict(job)
+
+
+def test_files_are_copied_only_for_jobs_that_may_use_a_paid_machine(account: Account) -> None:
+    here = {"path": str(account.shell.directory)}
+    account.shell("run", "w.py")
+    assert account.shell.json("show", "last")["spec"]["workdir"] == here
+    account.shell("run", "--max-cost", "5", "w.py")
+    assert account.shell.json("show", "last")["spec"]["workdir"].keys() == {"path", "manifest"}
+    account.shell("run", "--max-cost", "5", "--no-paid", "w.py")
+    assert account.shell.json("show", "last")["spec"]["workdir"] == here
+
+
+def test_files_are_copied_where_a_setting_allows_paid_machines(alone: Shell, tmp_path: Path) -> None:
+    alone.environ |= {"PYTHONPATH": str(install(tmp_path / "plugin")), "ANYGPU_CONTROL__ALLOW_PAID": "true"}
+    alone.environ["ANYGPU_BACKENDS__CLOUD__KIND"] = "rented"
+    alone.environ["ANYGPU_BACKENDS__CLOUD__RECORD"] = str(tmp_path / "rented")
+    alone.write("w.py", "print('ran')")
+    alone("run", "w.py")
+    assert alone.json("show", "last")["spec"]["workdir"].keys() == {"path", "manifest"}

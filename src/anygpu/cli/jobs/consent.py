@@ -33,7 +33,7 @@ class ConsentingSubmission:
         except NeedsPaidConsent as error:
             if not self._asks or self._answer is not None:
                 raise
-            self._answer = _ask(error.details.get("offer") or {}) == RENT
+            self._answer = _ask(error.details) == RENT
         return self._submit(self._with_answer(spec))
 
     def _with_answer(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -42,11 +42,15 @@ class ConsentingSubmission:
         return {**spec, "placement": {**(spec.get("placement") or {}), "paid": self._answer}}
 
 
-def _ask(offer: Mapping[str, Any]) -> str:
-    """Show the offer and ask what to do; return RENT or WAIT. Exit if the user cancels."""
+def _ask(refusal: Mapping[str, Any]) -> str:
+    """Show the best offer and ask what to do; return RENT or WAIT. Exit if the user cancels."""
     from anygpu.cli.jobs.follow import read_key
 
-    print_message(f"Only machines that cost money can run this job. The best offer is {offer_text(offer)}.")
+    reasons = "; ".join(f"{each['backend']}: {each['reason']}" for each in refusal.get("reasons") or ())
+    print_message(
+        f"Only machines that cost money can run this job{f' ({reasons})' if reasons else ''}."
+        f" The best offer is {offer_text(refusal['offer'])}."
+    )
     try:
         key = read_key(
             f"{RENT}{WAIT}{CANCEL}{ENTER}",

@@ -13,7 +13,13 @@ from anygpu.errors import MaxCostTooLow, NeedsPaidConsent, NeedsSnapshot, NoBack
 from anygpu.events.offers import LOCAL, Offer
 from anygpu.plan.offers.consent import PAID_FLAG, allows_paid
 from anygpu.plan.offers.fit import unfit_reason
-from anygpu.plan.offers.misfit import Misfit, describe_misfit, rejected_offers, unknown_backend
+from anygpu.plan.offers.misfit import (
+    Misfit,
+    RejectedOffers,
+    describe_misfit,
+    rejected_offers,
+    unknown_backend,
+)
 from anygpu.server.jobs.planning import CatalogCandidates, JobPlanner
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Resources
@@ -83,7 +89,8 @@ class JobAdmission:
             return
         if not fitting:
             raise await self._no_backend_fits(spec, organisation, offers, resumable=resumable)
-        await self._require_payment(spec, organisation, fitting)
+        own = rejected_offers(spec, [each for each in offers if not each.is_rented], resumable=resumable)
+        await self._require_payment(spec, organisation, fitting, own)
 
     async def _ask(self, need: Resources, entries: Sequence[BackendEntry]) -> tuple[list[Offer], bool]:
         """Return the offers of the backends, and whether all of the backends have answered."""
@@ -114,25 +121,33 @@ class JobAdmission:
         used = {each.kind for each in self._backends.entries(organisation)}
         return (await self._catalog.clouds_with(gpu.kind or "") & registry.kind_names()) - used
 
-    async def _require_payment(self, spec: JobSpec, organisation: str, offers: Sequence[Offer]) -> None:
-        """Raise an error if the job may not pay for any of the offers, all of which cost money."""
+    async def _require_payment(
+        self, spec: JobSpec, organisation: str, offers: Sequence[Offer], own: Sequence[RejectedOffers]
+    ) -> None:
+        """Raise an error if the job may not pay for any of the offers, all of which cost money.
+
+        `own` says why the own machines cannot run the job.
+        """
         if spec.placement.paid is False or spec.placement.strategy == WAITING_STRATEGY:
             return  # the user chose to wait for an own machine
         if not allows_paid(spec, default=self._allow_paid):
-            raise self._needs_consent(await self._best_offer(spec, organisation, offers), offers)
+            raise self._needs_consent(await self._best_offer(spec, organisation, offers), offers, own)
         if spec.limits.max_cost_microusd is not None:
             await self._require_budget(spec, organisation, offers, spec.limits.max_cost_microusd)
 
-    def _needs_consent(self, best: "RankedOffer | None", offers: Sequence[Offer]) -> NeedsPaidConsent:
+    def _needs_consent(
+        self, best: "RankedOffer | None", offers: Sequence[Offer], own: Sequence[RejectedOffers]
+    ) -> NeedsPaidConsent:
         offer = best.candidate.offer if best is not None else min(offers, key=_price)
         described = _describe_offer(offer, best)
         total = described["cost_microusd"]
         predicted = f", about {format_dollars(total)} in total" if total is not None else ""
         return NeedsPaidConsent(
-            f"Only machines that cost money can run this job. The best offer is {_place(offer)}"
+            f"Only machines that cost money can run this job{_reasons_text(own)}. The best offer is {_place(offer)}"
             f" at {format_dollars(_price(offer))} per hour{predicted}.",
             hint=f"Allow it with {PAID_FLAG} (placement.paid: true), or wait for a machine of your own with --no-paid.",
             offer=described,
+            reasons=[asdict(each) for each in own],
         )
 
     async def _require_budget(
@@ -174,6 +189,12 @@ def _may_use(spec: JobSpec, backend: str) -> bool:
     placement = spec.placement
     allowed = placement.allowed_backends
     return backend not in placement.forbidden and (not allowed or backend in allowed)
+
+
+def _reasons_text(rejected: Sequence[RejectedOffers]) -> str:
+    """Return the reasons in brackets, for the end of a sentence; an empty string if there are none."""
+    texts = [f"{each.backend}: {each.reason}" for each in rejected]
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def _price(offer: Offer) -> int:

@@ -34,7 +34,8 @@ BackendBody = Annotated[BackendRequest, Depends(JsonBody(BackendRequest))]
 async def list_backends(services: ServicesDep, caller: CallerDep) -> BackendList:
     """List the backends that jobs of this organisation can use."""
     return BackendList(
-        backends=[_render_backend(entry) for entry in services.backend_profiles.entries(caller)]
+        backends=[_render_backend(entry) for entry in services.backend_profiles.entries(caller)],
+        allow_paid=services.allow_paid,
     )
 
 
