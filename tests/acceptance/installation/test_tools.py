@@ -66,6 +66,7 @@ def installed(
     place = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
     (place / "work").mkdir()
     made = install(request.param, clone, place)
+    made.run("up", "-d")
     yield made
     made.run("down", code=None)
 

@@ -37,7 +37,7 @@ def test_a_backend_is_ok_a_warning_or_a_problem(check: dict[str, Any], state: st
 
 
 def test_full_machines_are_a_warning() -> None:
-    slots = [
+    slots: list[dict[str, Any]] = [
         {"backend": "local", "name": "here", "free": 2, "reason": ""},
         {"backend": "lab", "name": "gpu1", "free": 0, "reason": "all slots of lab are taken"},
         {"backend": "cloud", "name": "", "free": None, "reason": ""},

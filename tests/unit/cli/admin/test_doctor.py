@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from anygpu.cli.admin import doctor
+from anygpu.cli.admin.checks import CheckResult
 from anygpu.cli.admin.doctor import result_line
 
 
@@ -30,7 +31,7 @@ def test_a_disk_that_is_almost_full_is_reported(
 
 
 def test_a_result_is_one_line_with_advice_below() -> None:
-    finding = doctor.CheckResult("warn", "disk", "little", "Free some.")
+    finding = CheckResult("warn", "disk", "little", "Free some.")
     assert result_line(finding, colour=False) == "warn  disk      little\n      Free some."
 
 
