@@ -146,7 +146,7 @@ class JobView:
 
     @property
     def resumed(self) -> bool | None:
-        """Whether training continued from its checkpoint, the last time that this was shown; None if never."""
+        """Whether the newest attempt for which this is known continued from its checkpoint; None if unknown."""
         shown = (a.resumed for a in reversed(self.attempts) if a.resumed is not None)
         return next(shown, None)
 

@@ -49,7 +49,9 @@ def _parse_arguments(arguments: list[str]) -> tuple[Settings, bool]:
     parser.add_argument("--port", type=int, help="port of the API; 0 chooses a free port")
     parser.add_argument("--agent-port", type=int, help="port of the agent listener; 0 chooses a free port")
     parser.add_argument(
-        "--accept-new-keys", action="store_true", help="use new keys in place of lost or replaced ones"
+        "--accept-new-keys",
+        action="store_true",
+        help="start although a key file is missing or not the one this database was used with",
     )
     options = parser.parse_args(arguments)
     keys = {

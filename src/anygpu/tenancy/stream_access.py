@@ -75,7 +75,7 @@ class StreamAccessWatch:
                 self.on_revoked(token_id)
 
     async def run(self) -> None:
-        """Check all open streams every few seconds, until cancelled."""
+        """Every few seconds, end the streams whose tokens are no longer valid, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
             try:

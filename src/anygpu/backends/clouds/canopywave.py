@@ -124,7 +124,7 @@ class CanopyWaveProvider:
         return CloudMachine(id=made_id, name=order.name, power=PowerState.STARTING, region=order.offer.region)
 
     def native_request(self, order: MachineOrder, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
-        """Return the exact launch request that `create` sends, except for the password."""
+        """Return the body of the launch request. The default password is a placeholder for display."""
         ubuntu = "GPU-Ubuntu.22.04" if order.offer.gpu_count else "CPU-Ubuntu.22.04"
         return {
             "region": order.offer.region,

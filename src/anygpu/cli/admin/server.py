@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-new-keys",
     is_flag=True,
-    help="Use new keys in place of lost or replaced ones. See the security page.",
+    help="Start although a key file is missing or not the one this database was used with.",
 )
 @json_option
 @click.pass_context

@@ -69,7 +69,7 @@ async def _put(request: Request, blobs: Blobs, key: str, max_bytes: int) -> Resp
         info = await blobs.put(key, _verified_body(request, key, max_bytes))
     except BlobCorrupt:
         raise MalformedRequest(
-            "the body does not have the SHA-256 in the path, so it was not stored; send the chunk of this URL"
+            "the SHA-256 of the body differs from the one in the URL, so nothing was stored; send the right content"
         ) from None
     return JsonResponse(StoredBlob(key=info.key, size=info.size), 201)
 

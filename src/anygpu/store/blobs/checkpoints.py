@@ -168,10 +168,10 @@ class ChunkVerifier:
         return damaged
 
     async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> Hasher | None:
-        """Return the hash of the file including this chunk, or None if the chunk is missing or damaged.
+        """Verify a chunk. Return the running hash `whole` extended by it; None if it is missing or damaged.
 
-        An uploaded chunk is first moved to a key for which nobody has an upload URL, and then read. So it
-        cannot change after it was verified. A published chunk that is intact is never replaced.
+        A published chunk that is intact is used as it is. Otherwise the uploaded chunk is moved to a key for
+        which nobody has an upload URL, so that it cannot change after it was verified.
         """
         key = owner.chunk_key(chunk.sha256)
         known = await self._hash_chunk(key, chunk, whole)

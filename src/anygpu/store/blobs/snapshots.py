@@ -53,8 +53,13 @@ def parse_snapshot(data: bytes, limits: SnapshotLimits) -> tuple[SnapshotFile, .
         items = json.loads(data)["files"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _invalid("is not a list of files") from None
-    if not isinstance(items, list) or len(items) > limits.max_files:
-        raise _invalid(f"must have a list of at most {limits.max_files} files")
+    if not isinstance(items, list):
+        raise _invalid("is not a list of files")
+    if len(items) > limits.max_files:
+        raise TooLarge(
+            f"The snapshot has {len(items)} files; the limit is {limits.max_files} files.",
+            hint="Exclude files with .anygpuignore, or have `limits.snapshot_files` raised.",
+        )
     files = tuple(_parse_file(item) for item in items)
     require_valid_tree(file.path for file in files)
     total = sum(file.size for file in files)

@@ -84,7 +84,9 @@ def read_size(data: bytes) -> tuple[int, int]:
             if width <= 0 or height <= 0:
                 raise BadImage(f"corrupt: the header states a size of {width} by {height} pixels")
             return width, height
-    raise BadImage("not an image: neither JPEG, PNG, BMP, GIF, WebP nor TIFF")
+    raise BadImage(
+        "not in a supported image format (JPEG, PNG, BMP, GIF, WebP, TIFF); convert or remove the file"
+    )
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:

@@ -104,7 +104,7 @@ def test_every_bad_image_of_a_dataset_is_told_at_once(tmp_path: Path) -> None:
         ("cut.jpg", "truncated JPEG: the end "),
         ("empty.png", "the image is empty (0 by"),
         ("dangling.png", "the image does not exist"),
-        ("text.png", "not an image: neither JP"),
+        ("text.png", "not in a supported image"),
     ]
 
 

@@ -87,7 +87,7 @@ class ScriptSettings:
         return self.option_values[name]
 
     def clear_caches(self) -> None:
-        """Forget cached values after settings have changed."""
+        """Drop the cached values. Call this after the script's options or configuration values have changed."""
         self.evaluated.clear()
         self.option_values.clear()
 
