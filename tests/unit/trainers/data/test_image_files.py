@@ -55,7 +55,7 @@ def test_the_size_is_read_from_the_file_itself(content: bytes, size: tuple[int, 
     ("content", "what"),
     [
         (b"", "the image is empty"),
-        (b"hello", "not an image"),
+        (b"hello", "not in a supported image format"),
         (jpeg()[:-2], "truncated JPEG: the end of the picture is missing"),
         (jpeg()[:100], "truncated JPEG: it ends before"),
         (jpeg()[:3], "truncated: the image ends within its header"),
