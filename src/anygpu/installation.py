@@ -38,7 +38,7 @@ class Installation(NamedTuple):
     def _requirement(self, extras: Iterable[str]) -> list[str]:
         named = f"{PACKAGE}[{','.join(extras)}]"
         if self.editable and not self._is_tool:
-            return ["-e", f"{_local_path(self.source)}[{','.join(extras)}]"]
+            return ["-e", f"{local_path(self.source)}[{','.join(extras)}]"]
         return [f"{named} @ {self.source}" if self.source else named]
 
     @property
@@ -92,12 +92,13 @@ def _source() -> tuple[str, bool]:
     except (metadata.PackageNotFoundError, OSError, ValueError):
         return "", False
     url = told.get("url") or ""
-    if not url.startswith("file:") or not Path(_local_path(url)).exists():
+    if not url.startswith("file:") or not Path(local_path(url)).exists():
         return "", False
     return url, bool((told.get("dir_info") or {}).get("editable"))
 
 
-def _local_path(url: str) -> str:
+def local_path(url: str) -> str:
+    """Return the path of a file: URL."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 

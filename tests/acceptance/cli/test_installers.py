@@ -1,5 +1,6 @@
 """Proxies, certificates and package indexes of the user's shell reach uv and pip, and nothing else of a job."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,3 +77,26 @@ def test_variables_that_choose_another_environment_do_not_reach_the_installer(tm
             done = anygpu("run", "--python", sys.executable, "-r", PACKAGE, "t.py")
     assert done.stdout.endswith(b"value 42\nleaked []\n")
     assert not Path(elsewhere).exists()
+
+
+def test_the_packages_of_the_users_python_are_captured(tmp_path: Path) -> None:
+    """On this computer the job runs with that Python; elsewhere the same versions are installed."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "mine")], check=True, timeout=120)
+    python = str(tmp_path / "mine/bin/python")
+    with running_index() as (port, _):
+        url = f"http://{USER}:{PASSWORD}@127.0.0.1:{port}/simple"
+        pip = [python, "-m", "pip", "install", "-q", "--index-url", url, PACKAGE]
+        subprocess.run(
+            pip, check=True, timeout=120, env={"PATH": "/usr/bin:/bin", "PIP_CONFIG_FILE": "/dev/null"}
+        )
+        with shell_with(tmp_path, "pip", PIP_INDEX_URL=url, VIRTUAL_ENV=str(tmp_path / "mine")) as anygpu:
+            anygpu.write("t.py", "import sys", f"import {PACKAGE}", "print(sys.prefix)")
+            shown = anygpu("run", "--dry-run", "-r", "auto", "t.py").stdout.decode()
+            here = anygpu("run", "-r", "auto", "t.py").stdout.decode()
+            elsewhere = anygpu(
+                "run", "--python", sys.executable, "-r", f"{PACKAGE}==1.0", "t.py"
+            ).stdout.decode()
+    assert f"- {PACKAGE}==1.0\n" in shown
+    assert here == f"{tmp_path / 'mine'}\n"
+    assert elsewhere.endswith("\n")
+    assert "environments" in elsewhere.splitlines()[-1]

@@ -89,7 +89,7 @@ def check_torch(python: str, run_query: RunQuery) -> tuple[str, str]:
 
     Both are empty if everything works together, or if that cannot be determined.
     """
-    gpus = _query_gpus(run_query)
+    gpus = query_cuda_gpus(run_query)
     torch = _parse_last_line(run_query([python, "-c", TORCH_VERSION_SCRIPT])) if gpus else None
     if not torch or not torch.get("__version__") or torch.get("hip"):
         return "", ""
@@ -166,7 +166,8 @@ def _may_lack_kernels(gpu: CudaGpu) -> bool:
     )
 
 
-def _query_gpus(run_query: RunQuery) -> list[CudaGpu]:
+def query_cuda_gpus(run_query: RunQuery) -> list[CudaGpu]:
+    """Return the GPUs of this machine with their driver and, if the driver reports it, compute capability."""
     # Drivers before 510 do not know `compute_cap`.
     for fields in ("name,driver_version,compute_cap", "name,driver_version"):
         output = run_query(query_command(fields))

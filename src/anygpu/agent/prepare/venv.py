@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import time
 
 from anygpu.agent.files import new_sha256
+from anygpu.agent.prepare import torch_builds
 from anygpu.agent.prepare.environment import find_program
 from anygpu.agent.prepare.installers import installer_variables
 from anygpu.agent.run.process import CannotStart
@@ -31,6 +33,12 @@ LOCK_POLL_S = 0.2
 QUERY_TIMEOUT_S = 30.0
 MAX_FILES = 100
 
+PINNED = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[\w.!-]+)(?:\+auto)?$")
+READ_VERSIONS = """
+import sys, importlib.metadata as metadata
+for name in sys.argv[1:]:
+    print(metadata.version(name))
+"""
 HAS_MODERN_PIP = "import venv, pip; assert tuple(map(int, pip.__version__.split('.')[:2])) >= (22, 3)"
 
 # pip contains a TOML parser for interpreters without tomllib.
@@ -55,10 +63,14 @@ def ensure_venv(
 ) -> str:
     """Return the Python interpreter of a virtual environment with these requirements.
 
-    The environment is created if it does not exist. `run` runs a command and writes its output to the job's
+    If all of them are pinned and `python` itself has these versions, return `python`. Otherwise the
+    environment is created if it does not exist. `run` runs a command and writes its output to the job's
     log. `check_interrupted` is called while another job creates the same environment; it may raise to stop
     waiting.
     """
+    if has_pinned_packages(python, requirements):
+        return python
+    requirements = torch_builds.with_builds(requirements)
     directory = os.path.join(cache_directory(), "environments", _cache_key(python, requirements, cwd))
     venv_python = os.path.join(directory, "bin", "python")
     os.makedirs(directory, exist_ok=True)
@@ -69,6 +81,17 @@ def ensure_venv(
             with open(os.path.join(directory, READY_FILE), "w", encoding="utf-8") as ready:
                 ready.write("\n".join(requirements) + "\n")
     return venv_python
+
+
+def has_pinned_packages(python: str, requirements: list[str]) -> bool:
+    """Return whether every requirement is of the form `name==version` and the interpreter has that version."""
+    pins = [PINNED.match(each) for each in requirements]
+    if not all(pins):
+        return False
+    names = [pin.group("name") for pin in pins if pin]
+    found = _query([python, "-c", READ_VERSIONS, *names])
+    wanted = [pin.group("version") for pin in pins if pin]
+    return found is not None and [line.partition("+")[0] for line in found.split("\n")] == wanted
 
 
 def _lock(lock: IO[str], check_interrupted: Callable[[], None]) -> None:
@@ -91,13 +114,19 @@ def _create(
             [uv, "venv", "--allow-existing", "--system-site-packages", "--python", python, directory],
             env,
         )
-        _run_or_fail(run, [uv, "pip", "install", "--python", venv_python, *requirements], env)
+        _run_or_fail(run, [uv, "pip", "install", "--python", venv_python, *_for_uv(requirements)], env)
         _write_pip(directory, f'exec "{uv}" pip "$@" --python "{venv_python}"')
         return
     packages = _requirements_for_pip(python, requirements, cwd)
     pip = _create_with_pip(python, directory, venv_python, run, env)
     if packages:
         _run_or_fail(run, [*pip, "install", "--disable-pip-version-check", *packages], env)
+
+
+def _for_uv(requirements: list[str]) -> list[str]:
+    """Let uv take each package from the index that has its version, as pip does."""
+    has_index = "--extra-index-url" in requirements
+    return ["--index-strategy", "unsafe-best-match", *requirements] if has_index else requirements
 
 
 def _installer_environment() -> dict[str, str]:

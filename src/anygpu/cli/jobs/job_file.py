@@ -13,6 +13,7 @@ from anygpu.spec.shorthand import long_form
 
 # CLI options whose names differ from the names that anygpu.spec.flags uses.
 SPEC_FLAG_NAMES = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
+CAPTURE = "auto"  # the requirement that stands for the packages of the user's Python
 CLI_ONLY = {"no_workdir", "no_check", "detach", "dry_run", "raw", "sets"}
 
 
@@ -23,6 +24,7 @@ class JobRequest:
     document: Document
     sends_files: bool = True
     checks_dataset: bool = True
+    notes: tuple[str, ...] = ()  # messages for the user
 
 
 def build_job_request(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) -> JobRequest:
@@ -34,11 +36,29 @@ def build_job_request(target: Sequence[str], flags: Mapping[str, Any], *, is_com
     base = _base_document(target, is_command)
     trains = bool(flags["trainer"] or base.data.get("trainer"))
     over = from_flags(options, [_trainer_setting(text) if trains else text for text in flags["sets"]])
+    document, notes = _with_captured_packages(_with_name(over_document(base, over)))
     return JobRequest(
-        _with_name(over_document(base, over)),
+        document,
         sends_files=not flags["no_workdir"],
         checks_dataset=not flags["no_check"],
+        notes=tuple(notes),
     )
+
+
+def _with_captured_packages(document: Document) -> tuple[Document, list[str]]:
+    """Replace the requirement `auto` by the packages of the user's Python."""
+    given = document.data.get("requirements")
+    words = [given] if isinstance(given, str) else list(given or ())
+    if CAPTURE not in words:
+        return document, []
+    from anygpu.sdk.packages import capture_packages
+    from anygpu.sdk.submission import find_interpreter
+
+    python = str(document.data.get("python") or find_interpreter())
+    captured = capture_packages(python, _workdir_path(document.data))
+    others = [word for word in words if word != CAPTURE]
+    data = {**document.data, "requirements": [*captured.requirements, *others]}
+    return replace(document, data=data), captured.notes
 
 
 def find_script(data: Mapping[str, Any]) -> Path | None:

@@ -106,7 +106,12 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
     about="Argument that a resumed script gets; {path} stands for the checkpoint. Repeatable.",
     many=True,
 )
-@spec_option("--requirements", "-r", about="Requirements file, or one requirement. Repeatable.", many=True)
+@spec_option(
+    "--requirements",
+    "-r",
+    about="Requirements file, one requirement, or `auto` for the packages of your Python. Repeatable.",
+    many=True,
+)
 @spec_option("--setup", about="Shell command to run before the script. Repeatable.", many=True)
 @spec_option("--trainer", about="Use a trainer instead of a script: tabular, yolo, ./my_trainer.py:Mine.")
 @spec_option("--config", "-c", about="Trainer setting, for example -c epochs=50. Repeatable.", many=True)
@@ -174,6 +179,8 @@ def run_command(
         message = "Nothing to run. Name a script, a job file or a --trainer, or put a command after `--`."
         raise click.UsageError(message, context)
     request = build_job_request(target, flags, is_command=bool(context.meta.get(IS_COMMAND)))
+    for text in request.notes:
+        print_message(text)
     if flags["dry_run"]:
         _print_spec(request, as_json)
         return

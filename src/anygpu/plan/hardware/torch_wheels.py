@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from anygpu.agent.prepare.torch_builds import DEFAULT_CUDA
 from anygpu.agent.prepare.torch_check import MIN_DRIVER
 from anygpu.plan.hardware.gpus import GpuSpec
 
@@ -24,7 +25,6 @@ DEFAULT_CAPABILITIES: tuple[tuple[TorchVersion, float, float], ...] = (
     ((1, 13), 3.7, 8.9),
     ((0, 0), 3.5, 7.5),
 )
-DEFAULT_CUDA: tuple[tuple[TorchVersion, int], ...] = (((2, 11), 13), ((2, 1), 12), ((1, 13), 11))
 BUILD_CAPABILITIES = {
     "cu118": (5.0, 9.0),
     "cu121": (5.0, 9.0),
