@@ -46,6 +46,7 @@ LONGEST = (
     "test_deadline.py",
     "test_migration.py",
     "test_histories.py",
+    "test_first_hour.py",
     "test_lost_machines.py",
     "test_planted.py",
     "test_crash_points.py",

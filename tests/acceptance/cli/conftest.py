@@ -28,7 +28,7 @@ class Shell:
         self, *words: str, code: int | None = 0, stdin: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
         done = subprocess.run(
-            [str(ANYGPU), *words],
+            [self.command, *words],
             cwd=self.directory,
             env=self.environ,
             input=stdin,
@@ -50,7 +50,7 @@ class Shell:
         # A suite started in the background ignores SIGINT, and its children would inherit that.
         more.setdefault("preexec_fn", _hear_ctrl_c)
         return subprocess.Popen(
-            [str(ANYGPU), *words], cwd=self.directory, env=self.environ, bufsize=0, **more
+            [self.command, *words], cwd=self.directory, env=self.environ, bufsize=0, **more
         )
 
     def write(self, name: str, *lines: str) -> str:
