@@ -206,6 +206,9 @@ class JobDetails(JobSummary):
     recent_logs: list[str] = Field(
         examples=[["epoch 1 loss 0.3"]], description="Last lines of the newest attempt's output."
     )
+    queue_wait_s: float | None = Field(
+        examples=[None], description="Predicted seconds until a waiting job starts; null if unknown."
+    )
     better: BetterOffer | None
     spec: dict[str, Any] = Field(
         examples=[{"script": "train.py", "args": ["--epochs", "3"], "name": "digits"}]

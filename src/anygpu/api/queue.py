@@ -14,6 +14,9 @@ class QueuedJob(ApiModel):
     reason: str = Field(examples=["0 of 8 CPU slots here are free, the job needs 1"])
     priority: int = Field(examples=[0])
     waiting_s: float = Field(examples=[3.2])
+    wait_s: float | None = Field(
+        examples=[120.0], description="Predicted seconds until it starts; null if unknown."
+    )
     band: str = Field(examples=["short"])
     gpu_hours: float = Field(examples=[0.5], description="Used by the job so far.")
     project_gpu_hours: float = Field(examples=[12.0], description="Used by its project recently.")

@@ -213,7 +213,7 @@ def queue_command(as_json: bool, context_name: str) -> None:
 
 
 def _waiting_table(jobs: list[dict[str, Any]]) -> list[str]:
-    heading = ("POSITION", "ID", "NAME", "PRIORITY", "BAND", "GPU-HOURS", "WAITING", "FOR")
+    heading = ("POSITION", "ID", "NAME", "PRIORITY", "BAND", "GPU-HOURS", "WAITING", "STARTS IN", "FOR")
     rows = [
         (
             str(job["position"]),
@@ -223,6 +223,7 @@ def _waiting_table(jobs: list[dict[str, Any]]) -> list[str]:
             job.get("band") or "-",
             _format_hours(job.get("gpu_hours")),
             formatting.duration(job.get("waiting_s")),
+            formatting.duration(job.get("wait_s")),
             job.get("reason") or "-",
         )
         for job in jobs

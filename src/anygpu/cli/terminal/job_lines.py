@@ -128,7 +128,7 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
     pairs = [
         ("damaged", job.get("damaged") or ""),
         ("waiting for", job.get("reason") or ""),
-        ("queue", f"position {job['queue_position']}" if job.get("queue_position") else ""),
+        ("queue", _queue_text(job)),
         ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),
         ("last output", _last_message(job, failure["message"]) if failure else ""),
         ("progress", progress_text(job.get("progress") or {})),
@@ -149,6 +149,14 @@ def _lost_work_text(job: Job) -> str:
     """Return the training time that interruptions lost and its cost; an empty string if none was lost."""
     lost_s = job.get("work_lost_s")
     return formatting.work_lost(lost_s, job.get("work_lost_microusd") or 0) if lost_s else ""
+
+
+def _queue_text(job: Job) -> str:
+    """Return the position of a waiting job, and when it is predicted to start if that is known."""
+    position, wait_s = job.get("queue_position"), job.get("queue_wait_s")
+    if not position:
+        return ""
+    return f"position {position}" + (f", starts in about {formatting.duration(wait_s)}" if wait_s else "")
 
 
 def _last_message(job: Job, failure: str) -> str:

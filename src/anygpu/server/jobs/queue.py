@@ -1,11 +1,14 @@
 """The order of waiting jobs. It is computed at most twice a second and shared by all requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from anygpu.control.clock import Clock
 from anygpu.control.policy import ControlPolicy
-from anygpu.control.schedule.queue import PoolJobCache, in_queue_order, is_waiting, queue_state
+from anygpu.control.schedule.own_wait import SlotForecast, remaining_run_s
+from anygpu.control.schedule.queue import PoolJobCache, SlotUse, in_queue_order, is_waiting, queue_state
+from anygpu.events.slots import needed_slots
 from anygpu.events.view import JobView
 from anygpu.plan.fair_share import FairShareRules, PoolJob
 from anygpu.store.journal import Journal
@@ -23,11 +26,28 @@ class QueuePosition:
     job: PoolJob
     band: str
     used_slot_s: float  # slot seconds that the project used recently
+    wait_s: float | None  # predicted seconds until it starts; None if that cannot be predicted
 
 
 def is_visible(view: JobView, scope: Scope) -> bool:
     """Return whether a job belongs to the project of `scope`."""
     return (view.organisation, view.project) == (scope.organisation, scope.project)
+
+
+def predicted_waits(
+    views: Mapping[str, JobView], waiting: Iterable[PoolJob], slot_uses: Iterable[SlotUse], now_ms: int
+) -> dict[str, float]:
+    """Predict when waiting jobs start, if the running jobs and those ahead in the queue have predictions.
+
+    All own machines with the same kind of slot count as one.
+    """
+    forecast = SlotForecast((use.pool[1], use.slots, remaining_run_s(use.view, now_ms)) for use in slot_uses)
+    found: dict[str, float] = {}
+    for view in (views[job.id] for job in waiting):
+        kind, slots = needed_slots(view.spec.resources)
+        found[view.id] = forecast.wait_s(kind, slots)
+        forecast.add(kind, slots, view.spec.placement.expected_duration_s or inf)
+    return {job_id: seconds for job_id, seconds in found.items() if seconds < inf}
 
 
 class QueueSnapshot:
@@ -55,6 +75,13 @@ class QueueSnapshot:
         positions = await self.positions()
         return positions[view.id].position if view.id in positions else len(positions) + 1
 
+    async def wait_s(self, view: JobView) -> float | None:
+        """Return the predicted seconds until a waiting job starts; None if that cannot be predicted."""
+        if view.is_terminal or view.damaged or view.live_attempt is not None:
+            return None
+        found = (await self.positions()).get(view.id)
+        return None if found is None else found.wait_s
+
     async def _refresh(self) -> None:
         if self._clock.monotonic() - self._read_at < MAX_AGE_S:
             return
@@ -65,7 +92,11 @@ class QueueSnapshot:
         now = queue_state(intact, await self._journal.usages(), self._policy, now_ms)
         used = {name: tenant.usage.decayed(now.now_s) for name, tenant in now.tenants.items()}
         waiting = self._waiting.pool_jobs((view for view in intact if is_waiting(view)), now_ms)
+        ordered = in_queue_order(waiting, now)
+        waits = predicted_waits({view.id: view for view in intact}, ordered, now.slot_uses, now_ms)
         self._positions = {
-            job.id: QueuePosition(position, job, BANDS[job.band(bands)], used.get(job.tenant, 0.0))
-            for position, job in enumerate(in_queue_order(waiting, now), start=1)
+            job.id: QueuePosition(
+                position, job, BANDS[job.band(bands)], used.get(job.tenant, 0.0), waits.get(job.id)
+            )
+            for position, job in enumerate(ordered, start=1)
         }

@@ -23,6 +23,7 @@ def render_job(
     *,
     recent_logs: Sequence[str] = (),
     queue_position: int | None,
+    queue_wait_s: float | None = None,
     now_ms: int,
 ) -> JsonObject:
     """Return everything about a job, as `JobDetails`."""
@@ -35,6 +36,7 @@ def render_job(
         "prediction": render_prediction(view.prediction),
         "estimated_remaining": render_remaining_work(view, now_ms),
         "recent_logs": list(recent_logs),
+        "queue_wait_s": queue_wait_s,
         "better": render_better_offer(view),
         "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
     }

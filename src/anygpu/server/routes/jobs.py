@@ -222,6 +222,7 @@ async def job_details(services: Services, view: JobView) -> render.JsonObject:
         series,
         recent_logs=await _recent_logs(services, view),
         queue_position=await services.queue.position(view),
+        queue_wait_s=await services.queue.wait_s(view),
         now_ms=services.clock.wall_ms(),
     )
 

@@ -37,6 +37,7 @@ def _render_waiting(view: JobView, entry: QueuePosition, now_ms: int) -> QueuedJ
         reason=view.reason,
         priority=view.spec.priority,
         waiting_s=max(0, now_ms - waiting_since_ms(view)) / 1000,
+        wait_s=entry.wait_s,
         band=entry.band,
         gpu_hours=round(entry.job.attained_gpu_s / 3600, 3),
         project_gpu_hours=round(entry.used_slot_s / 3600, 3),

@@ -57,6 +57,13 @@ def test_details_name_place_price_and_cost_so_far() -> None:
     assert "lambda gpu_1x_a10 in us-east-1, free" in text
 
 
+def test_a_waiting_job_shows_its_position_and_when_it_is_predicted_to_start() -> None:
+    waiting = job(status="queued", phase="waiting", queue_position=2)
+    assert "position 2" in "\n".join(job_lines.job_details(waiting, colour=False))
+    text = "\n".join(job_lines.job_details({**waiting, "queue_wait_s": 200.0}, colour=False))
+    assert "position 2, starts in about 3m20s" in text
+
+
 def test_a_failed_job_shows_reason_lost_work_and_attempts() -> None:
     tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 3, "launching_at": None}
     failure = {"code": "exit_code", "message": "the script exited with code 3", "blame": "user"}
