@@ -32,7 +32,11 @@ _STANDARD_KEYS = {"type", "title", "status", "code", "detail", "hint", "retryabl
 
 def error_from_response(status: int, content_type: str, body: bytes) -> AnygpuError:
     """Return the error that an HTTP response describes: by its error code, else by its HTTP status."""
-    document = _problem_document(content_type, body)
+    return error_from_problem(status, _problem_document(content_type, body))
+
+
+def error_from_problem(status: int, document: Mapping[str, Any]) -> AnygpuError:
+    """Return the error that a problem document describes: by its error code, else by the HTTP status."""
     code = document.get("code")
     kind = next((kind for kind in errors.every_error() if kind.code == code), None)
     if kind is None:

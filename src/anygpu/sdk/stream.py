@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.errors import AnygpuError, ServerUnreachable, describe_error
-from anygpu.sdk.http import ServerConnection, backoff_s
+from anygpu.sdk.http import ServerConnection, backoff_s, error_from_problem
 
 SILENCE_S = 40.0  # the server sends a ping every 15 s, so at least two are missing by then
 PATIENCE_S = 120.0
@@ -105,6 +105,7 @@ class MessageStream:
                 yield {"kind": "interrupted"}
             try:
                 for message in self._messages():
+                    _raise_problem(message)
                     self._broken_since, self._turns = None, 0
                     yield from self._fresh(message)
                     if message.get("kind") == "end":
@@ -142,8 +143,7 @@ class MessageStream:
 
     def _fresh(self, message: Message) -> Iterator[Message]:
         self.cursor, new = advance(self.cursor, message)
-        # After a problem the server closes the stream; connecting again raises the error.
-        if new is not None and new.get("kind") not in ("ping", "problem"):
+        if new is not None and new.get("kind") != "ping":
             yield new
 
     def _wait_or_raise(self, error: AnygpuError) -> None:
@@ -158,6 +158,13 @@ class MessageStream:
         self._http.reset()
         self._interrupted.wait(backoff_s(self._turns))
         self._turns += 1
+
+
+def _raise_problem(message: Message) -> None:
+    """Raise the error that the server reported as the last message of a stream."""
+    if message.get("kind") == "problem":
+        document = message["problem"]
+        raise error_from_problem(int(document.get("status") or 500), document)
 
 
 def read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:

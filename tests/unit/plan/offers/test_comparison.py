@@ -11,6 +11,7 @@ from tests.unit.plan.offers.candidate_builders import strategies, various_places
 
 from anygpu.events.offers import Offer
 from anygpu.plan.analyse.script import analyse
+from anygpu.plan.offers.availability import availability
 from anygpu.plan.offers.bill import weighted_cost
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, rank
@@ -29,12 +30,13 @@ for epoch in range(30):
     torch.save(model.state_dict(), "last.pt")
 """
 READ = analyse(SCRIPT)
+FALLBACKS = ["lab", "lambda"]
 KINDS = ("T4", "A100-40GB", "H100-SXM", "V100-16GB")
 MORE: list[dict[str, Any]] = [{"gpu": 4}, {"gpu": "A100"}, {"gpu": 1, "cpus": 32}, {"gpu": "24GB"}]
 
 
 def job(strategy: str = "cheapest", **more: Any) -> JobSpec:
-    placement = {"strategy": strategy, "interruptible": "yes", "fallbacks": ["lab", "lambda"]}
+    placement = {"strategy": strategy, "interruptible": "yes", "fallbacks": FALLBACKS}
     return from_mapping({"script": "train.py", "resources": {"gpu": 1}, "placement": placement} | more)
 
 
@@ -42,6 +44,13 @@ def ahead(plan: Comparison, candidate: Candidate) -> float:
     """How many come before it; all of them when it is out."""
     zones = [line.candidate.offer.zone for line in plan.ranked]
     return zones.index(candidate.offer.zone) if candidate.offer.zone in zones else inf
+
+
+def tier(line: RankedOffer) -> tuple[int, int]:
+    """What is compared before cost and time: how soon the offer is usable, and the job's order of backends."""
+    backend = line.candidate.offer.backend
+    position = FALLBACKS.index(backend) if backend in FALLBACKS else len(FALLBACKS)
+    return availability(line.candidate, needs_consent=line.needs_consent), position
 
 
 def felt(line: RankedOffer) -> float:
@@ -81,6 +90,9 @@ def test_adding_an_offer_never_makes_the_plan_worse(
     if before.choice is None:
         return
     assert after.choice is not None
+    assert tier(after.choice) <= tier(before.choice)
+    if tier(after.choice) < tier(before.choice):
+        return
     if strategy == "balanced":  # its scores are relative to the best there is
         assert after.choice.bill.wall_s.expected <= before.choice.bill.wall_s.expected or felt(
             after.choice
