@@ -21,7 +21,11 @@ while True:
     print(f"step {step} loss={1 / step}", flush=True)
     time.sleep(0.2)
 """
-JOB = {"code": SCRIPT, "checkpoint": {"paths": ["state.txt"]}}  # a way to resume: spot is for such jobs
+JOB = {
+    "code": SCRIPT,
+    "checkpoint": {"paths": ["state.txt"]},
+    "placement": {"paid": True, "interruptible": "yes"},
+}
 
 
 def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:

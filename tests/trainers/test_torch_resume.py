@@ -58,7 +58,7 @@ def test_killed_in_the_middle_of_a_validation_it_ends_bit_for_bit_the_same(
     pictures: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     dying = training(pictures, f"{Path(__file__).with_name('dies_in_validation.py')}:DiesInValidation")
-    with pytest.raises(AssertionError, match="exited with -9"):
+    with pytest.raises(AssertionError, match="exited with code -9"):
         dying.run(tmp_path)
     result = dying.run(tmp_path, resume=True)
     assert left_behind(tmp_path, result) == whole

@@ -116,7 +116,7 @@ def test_wrong_keys_and_regions_are_told_and_the_job_waits(
 def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_some(
     server: Server, cloud: Cloud
 ) -> None:
-    only = {"instance_type": "m7i.xlarge"}
+    only = {"instance_type": "m7i.xlarge", "interruptible": "no"}  # spot machines have a quota of their own
     fault = cloud.fault("quota", vendor="ec2", type="m7i.xlarge")
     job_id = submit(server, "no-quota", placement=only)
     job = server.until(job_id, lambda job: "VcpuLimitExceeded" in (job["reason"] or ""))
