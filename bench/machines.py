@@ -16,7 +16,11 @@ MACHINES, TAKEN = 1000, 300
 ALL_TRAIN_S, AGAIN_S, SETTLE_S = 120.0, 60.0, 12.0
 REGIONS = ["us-east-1", "us-west-2"]
 # A way to resume: spot is for such jobs.
-JOB = {"command": "train", "checkpoint": {"paths": ["state.pt"]}, "placement": {"paid": True, "interruptible": "yes"}}
+JOB = {
+    "command": "train",
+    "checkpoint": {"paths": ["state.pt"]},
+    "placement": {"paid": True, "interruptible": "yes"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
