@@ -9,7 +9,7 @@ WORKERS ?= 3
 # Three for two cores, as tests wait as much as they work; and they are compiled once, not at every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-trainers check bench simulate docs clean format
+.PHONY: help demo test test-extended test-trainers check bench simulate docs clean format
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,8 +21,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: $(VENV)/.installed  ## train a small model, kill it, watch it resume
 	@$(BIN)/anygpu demo
 
-test: $(VENV)/.installed  ## every test; under ten minutes on two cores
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(VENV)/.installed  ## all tests but those of the next two targets
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not extended" $(ARGS)
+
+test-extended: $(VENV)/.installed  ## installations, a user's first hour, and random requests to every route
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m extended tests/acceptance $(ARGS)
 
 $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py scripts/torchvision_operators.py
 	$(PYTHON) scripts/setup_trainers_venv.py $(TRAINERS)

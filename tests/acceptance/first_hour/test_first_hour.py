@@ -17,6 +17,8 @@ from tests.acceptance.first_hour.newcomer import CPUS, Newcomer
 
 from anygpu.testing.servers.ssh_host import BEST_SERVER, open_ssh_host
 
+pytestmark = pytest.mark.extended
+
 GIB, MIB = 1 << 30, 1 << 20
 TRAIN = (
     "import sys, tinyindexed",

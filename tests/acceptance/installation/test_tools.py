@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent
 INSTALL_TIMEOUT_S = 600

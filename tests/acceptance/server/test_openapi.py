@@ -87,6 +87,7 @@ def test_every_route_documents_its_errors(document: dict[str, Any]) -> None:
         assert "application/problem+json" in operation["responses"]["default"]["content"], name
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", SEEDS)
 def test_responses_to_random_requests_conform_to_the_document(
     server: Server, document: dict[str, Any], tmp_path: Path, seed: int
