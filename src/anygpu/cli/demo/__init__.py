@@ -14,7 +14,7 @@ from anygpu.errors import AnygpuError
 
 
 class DemoNeedsData(AnygpuError):
-    """The demo needs scikit-learn, which is not installed."""
+    """The demo needs scikit-learn, which is not installed. Install the extra `demo` of anygpu."""
 
     code = "demo_needs_data"
 
