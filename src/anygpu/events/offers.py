@@ -83,6 +83,18 @@ class Offer:
         """The longest run on this machine in seconds; infinite without a limit."""
         return inf if self.max_run_s is None else self.max_run_s
 
+    def place_fields(self) -> Json:
+        """Return the fields that name the place in plans, job details and errors."""
+        return {
+            "backend": self.backend,
+            "name": self.name,
+            "region": self.region,
+            "zone": self.zone,
+            "gpu": self.gpu_kind,
+            "gpus": self.gpu_count,
+            "interruptible": self.interruptible,
+        }
+
     @property
     def key(self) -> "OfferKey":
         """The identity of the offer. Capacity, refusals and preemptions are tracked per key."""

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple, overload
 
-from anygpu.events.offers import Offer, OfferKey
+from anygpu.events.offers import OfferKey
 from anygpu.plan.analyse.findings import Analysis, SummaryRow, summary
 from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet
@@ -260,7 +260,7 @@ def comparison_as_dict(
 def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
     bill, offer = ranked.bill, ranked.candidate.offer
     return {
-        **_offer_identity(offer),
+        **offer.place_fields(),
         "configured": ranked.candidate.configured,
         "needs_consent": ranked.needs_consent,
         "has_backend": ranked.candidate.has_backend,
@@ -287,24 +287,12 @@ def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
     }
 
 
-def _offer_identity(offer: Offer) -> dict[str, Any]:
-    return {
-        "backend": offer.backend,
-        "name": offer.name,
-        "region": offer.region,
-        "zone": offer.zone,
-        "gpu": offer.gpu_kind,
-        "gpus": offer.gpu_count,
-        "interruptible": offer.interruptible,
-    }
-
-
 def _rejections(rejections: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
     return [
         {
             "reason": each.reason,
             "offers": each.offer_count,
-            "examples": [_offer_identity(candidate.offer) for candidate in each.examples],
+            "examples": [candidate.offer.place_fields() for candidate in each.examples],
         }
         for each in rejections
     ]

@@ -209,13 +209,7 @@ def _place(offer: Offer) -> str:
 def _describe_offer(offer: Offer, best: "RankedOffer | None") -> dict[str, Any]:
     predicted = best is not None and best.basis != "nothing"
     return {
-        "backend": offer.backend,
-        "name": offer.name,
-        "region": offer.region,
-        "zone": offer.zone,
-        "gpu": offer.gpu_kind,
-        "gpus": offer.gpu_count,
-        "interruptible": offer.interruptible,
+        **offer.place_fields(),
         "price_microusd_per_hour": offer.price_microusd_per_hour,
         "seconds": best.bill.wall_s.expected if best is not None and predicted else None,
         "cost_microusd": round(best.bill.cost_microusd.expected) if best is not None and predicted else None,

@@ -78,17 +78,7 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
 
 
 def _render_place(attempt: AttemptView) -> JsonObject:
-    offer = attempt.offer
-    return {
-        "backend": offer.backend,
-        "name": offer.name,
-        "region": offer.region,
-        "zone": offer.zone,
-        "gpu": offer.gpu_kind,
-        "gpus": offer.gpu_count,
-        "interruptible": offer.interruptible,
-        "price_microusd_per_hour": attempt.hourly_microusd,
-    }
+    return {**attempt.offer.place_fields(), "price_microusd_per_hour": attempt.hourly_microusd}
 
 
 def render_progress(view: JobView, reported: Mapping[str, Any]) -> JsonObject:
