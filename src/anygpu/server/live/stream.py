@@ -168,6 +168,7 @@ class _JobFollower:
     ) -> None:
         self._sources, self._scope, self._view, self._include = sources, scope, view, include
         self._signal = sources.hub.signal(view.id)
+        self._view_position = cursor.after  # the view must include the event at this position
         self._access = access
         access.call_at_end(self._signal.wake_all)
         feed = sources.hub.feed(scope.organisation, scope.project)
@@ -209,15 +210,23 @@ class _JobFollower:
     async def _new_events(self) -> MessageBatch:
         entries = await self._events.next()
         if any(each.kind in ATTEMPT_EVENTS for each in entries):
-            await self._reload_view(entries[-1].position)
+            self._view_position = entries[-1].position
+        if self._view.position < self._view_position:
+            await self._reload_view()
         return [each.text for each in entries] if "events" in self._include else []
 
-    async def _reload_view(self, position: int) -> None:
+    async def _reload_view(self) -> None:
+        """Read the view again. Keep the old one if the journal has not published the new one yet.
+
+        An event can be read from the database before the process that committed it has updated its views. The
+        notification of the commit comes after that update, and with it the view is read once more.
+        """
         journal, scope, job_id = self._sources.journal, self._scope, self._view.id
-        self._view = await self._sources.hub.read_shared(
-            ("view", job_id, position), lambda: journal.view(scope, job_id)
-        )
-        self._reset_report_position()
+        key = ("view", job_id, self._view_position, self._signal.events)
+        view = await self._sources.hub.read_shared(key, lambda: journal.view(scope, job_id))
+        if view.position >= self._view_position:
+            self._view = view
+            self._reset_report_position()
 
     async def _new_reports(self) -> MessageBatch:
         if not self._has_unread_reports or monotonic() - self._read_at < REPORT_INTERVAL_S:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from anygpu.events.fold import Recorded
 from anygpu.events.types import AttemptReleased, Event, JobCompleted
 from anygpu.events.view import JobView
 from anygpu.server.live import hub as hub_module
@@ -24,6 +25,7 @@ from anygpu.server.live.stream import (
     follow_project,
 )
 from anygpu.store.reports import MetricPoint, ReportBatch
+from anygpu.store.scope import AnyScope
 from anygpu.tenancy.stream_access import StreamAccess
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
@@ -116,6 +118,40 @@ async def test_a_finished_job_is_replayed_and_ends(world: World) -> None:
     positions = [message["after"] for message in messages if message["kind"] == "event"]
     assert positions == list(range(1, 2 + len(jobs.interrupted_job())))
     assert messages[-1] == {"kind": "end", "status": "completed"}
+
+
+class LateJournal(MemoryJournal):
+    """A journal whose events can be read before it updates its views and notifies followers."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(on_commit=self._hold_back)
+        self._hub = hub
+        self._held_back: list[Recorded] = []
+        self.old_view: JobView | None = None
+
+    def _hold_back(self, recorded: Sequence[Recorded]) -> None:
+        self._held_back += recorded
+
+    async def view(self, scope: AnyScope, job_id: str) -> JobView:
+        return self.old_view or await super().view(scope, job_id)
+
+    def publish(self) -> None:
+        self.old_view = None
+        self._hub.on_commit(self._held_back)
+
+
+async def test_a_stream_ends_although_it_read_the_end_before_the_view_was_updated() -> None:
+    hub, evidence = Hub(), MemoryReports()
+    journal = LateJournal(hub)
+    world = World(hub, journal, evidence, StreamSources(journal=journal, reports=evidence, hub=hub))
+    job_id = await world.submit()
+    journal.old_view = await world.view(job_id)
+    await world.happens(job_id, *jobs.interrupted_job())
+    following = await world.follow(job_id)
+    for _ in range(1 + len(jobs.interrupted_job())):
+        await following.next("event")
+    journal.publish()
+    assert (await following.rest())[-1] == {"kind": "end", "status": "completed"}
 
 
 async def test_events_committed_while_following_arrive_once_in_order(world: World) -> None:
