@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -117,13 +118,13 @@ def _killed_pids(root: str) -> set[int]:
         return set()
     pids: set[int] = set()
     try:
-        for _ in range(KERNEL_LOG_RECORDS):
-            record = os.read(log, KERNEL_LOG_RECORD_BYTES)
-            if not record:
-                break
-            pids.update(int(match) for match in _KILLED.findall(record))
-    except OSError:
-        pass  # the end of the log, or a record that was overwritten meanwhile
+        # Reading fails at the end of the log, and at a record that was overwritten meanwhile.
+        with contextlib.suppress(OSError):
+            for _ in range(KERNEL_LOG_RECORDS):
+                record = os.read(log, KERNEL_LOG_RECORD_BYTES)
+                if not record:
+                    break
+                pids.update(int(match) for match in _KILLED.findall(record))
     finally:
         os.close(log)
     return pids

@@ -24,7 +24,7 @@ def test_variables_that_choose_the_target_environment_are_left_out() -> None:
 def test_credentials_are_found_in_every_url() -> None:
     texts = [
         "https://me:word@a/simple http://token@b/simple",
-        "--index-url=https://c/simple",
+        "--find-links=https://c/files",
         "torch @ https://d/e.whl",
     ]
     assert url_credentials(texts) == ["me:word", "token", "word"]
