@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 import tempfile
+import textwrap
 import time
 import traceback
 from collections.abc import Iterable, Sequence
@@ -52,6 +53,55 @@ SECTIONS: dict[str, tuple[str, ModuleType]] = {
     "accuracy": ("Accuracy of predictions", accuracy),
 }
 MEMORY = "Server memory"
+SUMMARIES = {  # by section title
+    "Start": (
+        "How long a user waits for the first output line of a job, for a command, and for a new server."
+    ),
+    "Overhead in a training": (
+        "How much CPU time anygpu takes from a training: the calls of the `anygpu` module in "
+        "the script, and the agent beside it."
+    ),
+    "Live updates": "How long an event takes to reach clients that watch a job.",
+    "Metrics ingestion": "How many metric points the server stores per second, compared with MLflow.",
+    "Lists and charts": "How long a list of jobs and the data of a chart take.",
+    "Recovery": "How long a job stands still when its machine is lost.",
+    "A thousand machines": "Whether one server can manage a thousand rented machines.",
+    "Trainers": ("How much CPU time and waiting time anygpu adds to its own [trainers](how-to/trainers.md)."),
+    "Planning": (
+        "How long it takes to [rank all offers](explanation/planning.md) and to [analyse a "
+        "script](explanation/analysis.md)."
+    ),
+    "Spot policy": (
+        "What jobs with a deadline cost on spot machines, compared with other policies "
+        "([details](explanation/spot.md))."
+    ),
+    "Queue": (
+        "How the queue shares machines among projects, compared with other policies "
+        "([details](explanation/queue.md#benchmark))."
+    ),
+    "Accuracy of predictions": (
+        "How close predicted times, costs and memory are ([details](explanation/accuracy.md#figures))."
+    ),
+    MEMORY: "How much memory the server uses after all the measurements above.",
+}
+INTRODUCTION = """# Benchmarks
+
+This page shows how fast anygpu is, compared with other programs and with its own targets. Read it before you choose
+anygpu, or after a change that may make it slower. `make bench` measures everything and writes this page.
+
+All figures of the tables come from one run on one machine. Absolute figures depend on the machine, so look at the
+ratios.
+
+| column | meaning |
+|---|---|
+| anygpu | the measured value. p50 is the median; p99 is the value that 99 % of the measurements do not exceed |
+| against | what it is compared with, or a detail of the measurement |
+| ratio | the comparison of the two |
+| clients | the number of concurrent clients: of anygpu, or of anygpu and of the other program |
+| target | what anygpu should reach |
+| met | whether it does |
+| how | how it was measured |
+"""
 Results = dict[str, list[Figure]]  # by section title
 
 
@@ -106,13 +156,13 @@ def measure_section(title: str, section: ModuleType, server: BenchServer, *, qui
 def server_memory(server: BenchServer) -> Figure:
     rss = server.rss_mb()
     return Figure(
-        what="server memory after all sections",
+        what="memory of the server after all measurements",
         ours=f"{rss:.0f} MB",
-        against=f"SkyPilot idle {SKYPILOT_IDLE_MB} MB",
+        against=f"idle API server of SkyPilot: {SKYPILOT_IDLE_MB} MB",
         ratio=f"{rss / SKYPILOT_IDLE_MB:.2f}",
         target="at most 1/3",
         met=rss <= SKYPILOT_IDLE_MB / 3,
-        how="VmRSS",
+        how="resident memory",
     )
 
 
@@ -141,14 +191,9 @@ def summarise(results: Results, *, quick: bool) -> None:
 
 def write_page(results: Results) -> None:
     sections = "\n".join(section_text(title, figures) for title, figures in results.items())
-    page = f"""# Benchmarks
-
-`make bench` writes this page. All figures are from one run on one machine, next to the peer they are compared with.
-Absolute figures depend on the machine; ratios are what to read. `clients` is the number of concurrent clients of
-anygpu and of the peer. Baselines use the interpreter's own path, never a shim.
-
-{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores ({processor()}), {platform.system()} {platform.release()},
-Python {platform.python_version()}.
+    page = f"""{INTRODUCTION}
+Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({processor()}),
+{platform.system()} {platform.release()}, Python {platform.python_version()}.
 {sections}"""
     (ROOT / "docs" / "benchmarks.md").write_text(page + METHOD.read_text())
 
@@ -160,6 +205,8 @@ def section_text(title: str, figures: Sequence[Figure]) -> str:
     )
     return f"""
 ## {title}
+
+{textwrap.fill(SUMMARIES[title], 118, break_on_hyphens=False)}
 
 | what | anygpu | against | ratio | clients | target | met | how |
 |---|---|---|---|---|---|---|---|

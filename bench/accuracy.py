@@ -113,8 +113,8 @@ def _logs(name: str, found: Any) -> Iterator[Log]:
 def figures(logs: Sequence[Log]) -> list[Figure]:
     alone, before, both = first_steps(logs), held_back(logs), with_history(logs)
     return [
-        _within("after 15 steps, by the run alone", alone),
-        *([_within("after 15 steps, past runs known", both)] if before else []),
+        _within("after 15 steps, without past runs", alone),
+        *([_within("after 15 steps, with past runs", both)] if before else []),
         *([_coverage("before the run, from past runs", before)] if before else []),
         _coverage("after 15 steps", both if before else alone),
         _memory(),
@@ -171,13 +171,13 @@ def _within(what: str, said: Sequence[Said]) -> Figure:
     times, costs = [each.time_error for each in said], [each.cost_error for each in said]
     good = sum(time <= WITHIN and cost <= WITHIN for time, cost in zip(times, costs, strict=True))
     return Figure(
-        what=f"within {WITHIN:.0%} in time and cost {what}",
+        what=f"runs predicted within {WITHIN:.0%} in time and cost, {what}",
         ours=f"{good / len(said):.0%}",
         against=f"{len(said)} recorded runs of {len({each.log.workload for each in said})} workloads",
         ratio=f"median error {statistics.median(times):.1%} in time, {statistics.median(costs):.1%} in cost",
         target=f"at least {TARGET:.0%}",
         met=good >= TARGET * len(said),
-        how="processor time; evaluations and checkpoints included",
+        how="CPU time; includes evaluations and checkpoints",
     )
 
 
@@ -185,13 +185,13 @@ def _coverage(what: str, said: Sequence[Said]) -> Figure:
     held = sum(each.held for each in said)
     widths = [each.span.high / each.span.low for each in said]
     return Figure(
-        what=f"intervals that held the truth {what}",
+        what=f"predicted intervals that contain the actual time, {what}",
         ours=f"{held / len(said):.0%}",
-        against=f"{len(said)} runs, each from the others of its workload",
+        against=f"{len(said)} runs, each predicted from similar runs",
         ratio=f"median width x{statistics.median(widths):.2f}, score {statistics.fmean(s.score for s in said):.2f}",
         target=f"at least {HELD:.0%}",
         met=held >= HELD * len(said),
-        how="width: high over low; score: width of the logarithm, and twenty times what was missed by",
+        how="[width and score](explanation/accuracy.md#how-the-runs-are-recorded-and-scored)",
     )
 
 
@@ -200,10 +200,10 @@ def _memory() -> Figure:
 
     errors = [abs(figure.error) for figure in published()]
     return Figure(
-        what="peak GPU memory against published figures",
+        what="predicted peak GPU memory: median error",
         ours=f"{statistics.median(errors):.1%}",
         against=f"{len(errors)} published figures",
-        ratio="median error",
+        ratio="",
         target=f"at most {MEMORY:.0%}",
         met=statistics.median(errors) <= MEMORY,
         how="tests/unit/plan/published_memory.json",

@@ -139,29 +139,29 @@ def figures(results: MachineResults, machines: int, preempted: int) -> list[Figu
     what = f"{machines:,} machines"
     return [
         Figure(
-            what=f"{what}, all submitted to all training",
+            what=f"{what}: from the first submission until all train",
             clients=str(machines),
             ours=f"{results.all_train_s:.0f} s",
             target="",
             met=True,
-            how="stub agents over real SSH and HTTP on the cloud simulator, boot delay 2 s, one server process",
+            how="simulated machines that boot in 2 s, with real SSH and HTTP; one server process",
         ),
         Figure(
-            what=f"{what}, {preempted} preempted at once: decision lag",
+            what=f"{what}, {preempted} lost at once: until each loss is recorded",
             clients=str(machines),
             ours=f"p50 {quantile_ms(results.lags_s, 0.5):.0f} ms, p99 {lag_ms:.0f} ms",
             against=f"all train again: median {again_ms / 1000:.1f} s, last {max(results.again_s):.1f} s",
             target="p99 under 1 s",
             met=lag_ms < 1000,
-            how="from the simulator's taking a machine, without notice, to the journal's AttemptLost, commit included",
+            how="from the end of the machine to the committed event `AttemptLost`",
         ),
         Figure(
-            what=f"{what}, server memory",
+            what=f"{what}: memory of the server",
             clients=str(machines),
             ours=f"peak {results.peak_mb:.0f} MB",
-            against=f"{results.busy:.2f} processors while all train",
+            against=f"uses {results.busy:.2f} CPUs while all train",
             target="under 1 GiB",
             met=results.peak_mb < 1024,
-            how="VmHWM after it all",
+            how="the largest value of the whole run",
         ),
     ]

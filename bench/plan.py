@@ -54,13 +54,13 @@ def figures(offers: int = OFFERS, runs: int = RUNS) -> list[Figure]:
     read = analyse((SCRIPTS / "timm_finetune.py").read_bytes(), name="timm_finetune.py")
     full_ms = max(cpu_ms(partial(whole, candidates, read, strategy), runs) for strategy in STRATEGIES)
     again_ms = max(cpu_ms(partial(typed, candidates, read, strategy), runs) for strategy in STRATEGIES)
-    how = f"{len(candidates):,} offers of {candidates.group_count} kinds; CPU time, best of {runs}, slowest strategy"
-    against = f"sorting the rows {sorting_ms:.0f} ms"
+    how = f"{len(candidates):,} offers of {candidates.group_count} kinds; fastest of {runs}, slowest strategy"
+    against = f"sorting them {sorting_ms:.0f} ms"
     return [
-        figure("full plan, every offer ranked", full_ms, against, sorting_ms, FULL_MS, how),
+        figure("rank all offers for a job", full_ms, against, sorting_ms, FULL_MS, how),
         figure(
-            "re-plan as somebody types, as it is answered", again_ms, against, sorting_ms, AGAIN_MS,
-            f"another limit, strategy and size each time; the offers are made ready once, in {made_ms:.0f} ms",
+            "rank them again after a change of the job", again_ms, against, sorting_ms, AGAIN_MS,
+            f"the offers are prepared once, in {made_ms:.0f} ms",
         ),
         *reading(functions=45_000 if offers == OFFERS else 500),
     ]  # fmt: skip
@@ -80,13 +80,13 @@ def reading(functions: int) -> list[Figure]:
     tree_ms = cpu_ms(lambda: compiled(large.encode()), runs=1)
     return [
         figure(
-            "reading a training script", statistics.median(ours), f"parsing it {parse_ms:.1f} ms", parse_ms, SCRIPT_MS,
-            f"median of {len(scripts)} scripts of the tests; the slowest {max(ours):.0f} ms",
+            "analyse a training script", statistics.median(ours), f"parsing {parse_ms:.1f} ms", parse_ms, SCRIPT_MS,
+            f"median of {len(scripts)} scripts; the slowest takes {max(ours):.0f} ms",
         ),
         figure(
-            f"reading a script of {len(large) / 1e6:.1f} MB",
-            cpu_ms(lambda: analyse(large), runs=3), f"parsing it {tree_ms:.0f} ms", tree_ms,
-            LARGE_MS, "only the parts about training are read",
+            f"analyse a script of {len(large) / 1e6:.1f} MB",
+            cpu_ms(lambda: analyse(large), runs=3), f"parsing {tree_ms:.0f} ms", tree_ms,
+            LARGE_MS, "only the parts about training are analysed",
         ),
     ]  # fmt: skip
 

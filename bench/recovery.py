@@ -67,11 +67,11 @@ def taken_at(cloud: Cloud, victim: dict[str, Any]) -> float:
 
 def figure(shares_s: list[float], jobs: int) -> Figure:
     return Figure(
-        what="a machine is taken: training again elsewhere, beyond the boot delay",
+        what="from a lost machine to training on the next one, without its boot time",
         ours=f"median {median_ms(shares_s) / 1000:.2f} s, worst {max(shares_s):.2f} s",
-        against=f"boot delay {BOOT_S:g} s",
+        against=f"boot time {BOOT_S:g} s",
         ratio="",
         target="median under 2 s",
         met=median_ms(shares_s) < 2000,
-        how=f"{len(shares_s)} takings without notice, {jobs} jobs with real agents over real SSH, one taken at a time",
+        how=f"{len(shares_s)} machines lost without notice, one after another; {jobs} jobs, real agents and SSH",
     )

@@ -84,12 +84,19 @@ def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:
     rows = list(measured(read_traces(RECORDED) if recorded else generated(options), options))
     overall = summed(rows[0].cell, rows)
     over, dear = overall.over(OURS), len(dearer(rows))
-    how = f"{overall.windows} windows of {'recorded traces' if recorded else 'generated zones'}"
+    how = f"{overall.windows} simulated jobs on {'recorded' if recorded else 'generated'} spot availability"
     return [
-        figure("spot jobs late", str(overall.late[OURS]), "", "none", not overall.late[OURS], how),
-        figure("spot cells dearer than Uniform Progress", str(dear), "", "none", not dear, how),
         figure(
-            "spot jobs' mean cost over the omniscient optimum",
+            "jobs that missed their deadline",
+            str(overall.late[OURS]),
+            "",
+            "none",
+            not overall.late[OURS],
+            how,
+        ),
+        figure("settings in which it costs more than Uniform Progress", str(dear), "", "none", not dear, how),
+        figure(
+            "mean cost above the optimum, which knows the future",
             f"{over:.1%}",
             f"Uniform Progress {overall.over(REFERENCE):.1%}",
             f"at most {WITHIN:.0%}",

@@ -41,13 +41,13 @@ def _post_to_first_line(server: BenchServer, script: Path, rounds: int) -> Figur
         ours.append(_submit_and_wait(server))
     over = median_ms(ours) - median_ms(bare)
     return Figure(
-        what="POST to the script's first line at the client",
+        what="submit a job over HTTP until its first output line arrives",
         ours=f"{median_ms(ours):.0f} ms",
-        against=f"bare python {median_ms(bare):.0f} ms",
+        against=f"plain python {median_ms(bare):.0f} ms",
         ratio=f"+{over:.0f} ms",
         target="at most +100 ms",
         met=over <= 100,
-        how=f"median of {rounds}, interleaved; NDJSON stream",
+        how=f"median of {rounds}; anygpu and python measured in turn",
     )
 
 
@@ -119,7 +119,7 @@ def _large_directory(server: BenchServer, directory: Path, rounds: int) -> Figur
         ratio=f"{ratio:.2f}x",
         target="at most 1.2x",
         met=ratio <= 1.2,
-        how=f"medians of {rounds}, interleaved; {LARGE_FILES} sparse files; to the first line",
+        how=f"medians of {rounds}, measured in turn; {LARGE_FILES} sparse files; until the first output line",
     )
 
 
@@ -150,7 +150,7 @@ def _against_ray(what: str, ours: list[float], ray: list[float], target: int) ->
         ratio=f"1/{1 / ratio:.1f}",
         target=f"at most 1/{target}",
         met=ratio <= 1 / target,
-        how="medians of 7 and 5; both servers already running",
+        how="medians of 7 and 5 runs; both servers already run",
     )
 
 
@@ -201,7 +201,7 @@ def _help(rounds: int) -> Figure:
     return Figure(
         what="`anygpu --help`",
         ours=f"{median_ms(ours):.0f} ms",
-        against=f"bare interpreter {median_ms(bare):.0f} ms",
+        against=f"plain python {median_ms(bare):.0f} ms",
         ratio=f"{ratio:.1f}x",
         target="at most 10x",
         met=ratio <= 10,
@@ -244,14 +244,14 @@ def _server_ready(directory: Path, rounds: int) -> Figure:
     del ours[0], hello[0]  # the first start creates the database
     ratio = median_ms(ours) / median_ms(hello)
     return Figure(
-        what="server ready",
+        what="start the server until it accepts requests",
         ours=f"{median_ms(ours):.0f} ms",
         against=f"FastAPI + SQLAlchemy + uvicorn hello-world {median_ms(hello):.0f} ms",
         ratio=f"{ratio:.2f}x",
         clients="0",
         target="at most 1.7x",
         met=ratio <= 1.7,
-        how=f"medians of {rounds}, interleaved; from exec to the line that says the server listens",
+        how=f"medians of {rounds}, measured in turn",
     )
 
 

@@ -50,22 +50,22 @@ def _measure_trainer(server: BenchServer, trainer: str, settings: dict[str, Any]
     stalls = report["stalls_s"] / report["wall_s"]
     return [
         Figure(
-            what=f"CPU of hooks and agent in `{trainer}`",
+            what=f"CPU time of `anygpu` calls and the agent, `{trainer}`",
             ours=f"{share:.2%}",
-            against=f"training {report['cpu_s']:.0f} s CPU, {report['steps']} steps",
-            ratio=f"agent {agent_s:.2f} s, hooks {report['hooks_s']:.3f} s",
+            against=f"training: {report['cpu_s']:.0f} s of CPU time, {report['steps']} steps",
+            ratio=f"agent {agent_s:.2f} s, calls {report['hooks_s']:.3f} s",
             target="at most 1 %",
             met=share <= LIMIT,
-            how="a job of its own; the agent's start-up and uploads included",
+            how="includes the start of the agent and all uploads",
         ),
         Figure(
-            what=f"checkpoint stalls in `{trainer}`",
+            what=f"time in which saving stops the training, `{trainer}`",
             ours=f"{stalls:.2%}",
-            against=f"training {report['wall_s']:.0f} s",
-            ratio=f"{report['stalls_s']:.2f} s, {report['stalls_cpu_s']:.2f} s of them CPU",
+            against=f"training: {report['wall_s']:.0f} s",
+            ratio=f"{report['stalls_s']:.2f} s, of which {report['stalls_cpu_s']:.2f} s CPU time",
             target="at most 1 %",
             met=stalls <= LIMIT,
-            how="clock time training stood still to save, at the interval the trainer chose itself",
+            how="the trainer chooses itself how often it saves",
         ),
     ]
 

@@ -19,4 +19,4 @@ def test_the_trainers_section_measures_all_its_rows(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "checkpoint stalls in `torch-classifier`" in done.stdout
+    assert "time in which saving stops the training, `torch-classifier`" in done.stdout

@@ -38,4 +38,4 @@ def test_each_row_of_the_page_has_the_number_of_clients() -> None:
     row = Figure(
         what="points/s", ours="9", against="MLflow 1", ratio="9x", clients="4 and 4", target="", met=True
     )
-    assert "| points/s | 9 | MLflow 1 | 9x | 4 and 4 |  |  |  |" in section_text("Ingestion", [row])
+    assert "| points/s | 9 | MLflow 1 | 9x | 4 and 4 |  |  |  |" in section_text("Metrics ingestion", [row])
