@@ -1,0 +1,86 @@
+/** Keyboard shortcuts. Single keys do nothing while a field has the focus or a dialog is open. */
+
+import { useEffect, useRef } from "react";
+
+export interface Shortcut {
+  /** A key ("j"), a sequence of two ("g j"), or a combination ("mod+k": Ctrl, or ⌘ on a Mac). */
+  keys: string;
+  label: string;
+  /** Where the help lists it. */
+  group: string;
+  run: () => void;
+}
+
+const SEQUENCE_MS = 1200;
+const active = new Set<{ current: readonly Shortcut[] }>();
+let pending = "";
+let pendingAt = 0;
+
+export function isEditable(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable ||
+      target.matches("input:not([type=checkbox],[type=radio],[type=range]), textarea, select"))
+  );
+}
+
+/** The name of a key press: "j", "?", "mod+k", "Escape". */
+export function keyName(event: KeyboardEvent): string {
+  const modifier = event.metaKey || event.ctrlKey;
+  return modifier ? `mod+${event.key.toLowerCase()}` : event.key;
+}
+
+/** Match a key press against the shortcuts. `previous` is the first key of a sequence, or "". */
+export function matchShortcut(
+  shortcuts: readonly Shortcut[],
+  previous: string,
+  key: string,
+): Shortcut | "prefix" | null {
+  const sequence = previous === "" ? key : `${previous} ${key}`;
+  const exact =
+    shortcuts.find((each) => each.keys === sequence) ?? shortcuts.find((each) => each.keys === key);
+  if (exact !== undefined) return exact;
+  return shortcuts.some((each) => each.keys.startsWith(`${key} `)) ? "prefix" : null;
+}
+
+export function activeShortcuts(): Shortcut[] {
+  return [...active].flatMap((each) => each.current);
+}
+
+function handleKey(event: KeyboardEvent): void {
+  const key = keyName(event);
+  if (event.defaultPrevented || event.altKey) return;
+  const withModifier = key.startsWith("mod+");
+  if (
+    !withModifier &&
+    (isEditable(event.target) || document.querySelector("[role=dialog],[role=alertdialog],[role=menu]"))
+  )
+    return;
+  const previous = Date.now() - pendingAt < SEQUENCE_MS ? pending : "";
+  pending = "";
+  // The newest view comes first, so that it can replace a general shortcut.
+  const match = matchShortcut(activeShortcuts().reverse(), previous, key);
+  if (match === "prefix") {
+    pending = key;
+    pendingAt = Date.now();
+  } else if (match !== null) {
+    event.preventDefault();
+    match.run();
+  }
+}
+
+/** Register shortcuts while the component is shown. */
+export function useShortcuts(shortcuts: readonly Shortcut[]): void {
+  const latest = useRef(shortcuts);
+  useEffect(() => {
+    latest.current = shortcuts;
+  });
+  useEffect(() => {
+    if (active.size === 0) window.addEventListener("keydown", handleKey);
+    active.add(latest);
+    return () => {
+      active.delete(latest);
+      if (active.size === 0) window.removeEventListener("keydown", handleKey);
+    };
+  }, []);
+}

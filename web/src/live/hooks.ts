@@ -1,0 +1,74 @@
+/** React access to the tab's connection. */
+
+import { useEffect, useEffectEvent, useSyncExternalStore } from "react";
+import type { ProblemBody } from "@/api/client";
+import {
+  LiveConnection,
+  type ConnectionState,
+  type FollowHandlers,
+  type JobCursor,
+  type ReportKind,
+} from "@/live/connection";
+
+const HIDDEN_PAUSE_MS = 60_000;
+
+function liveUrl(): string {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  return `${scheme}://${location.host}/api/v1/live`;
+}
+
+export const live = new LiveConnection(liveUrl());
+
+/** Keep the connection open while the app is shown. A tab that is hidden for a minute closes it. */
+export function useLiveConnection(): void {
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const update = () => {
+      clearTimeout(timer);
+      if (document.hidden) timer = setTimeout(() => live.pause(), HIDDEN_PAUSE_MS);
+      else live.connect();
+    };
+    live.connect();
+    document.addEventListener("visibilitychange", update);
+    window.addEventListener("online", live.retryNow);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", update);
+      window.removeEventListener("online", live.retryNow);
+      live.pause();
+    };
+  }, []);
+}
+
+export function useConnectionState(): ConnectionState {
+  return useSyncExternalStore(live.subscribe, () => live.state);
+}
+
+/** Follow the project while the component is shown. */
+export function useProjectMessages(onMessages: FollowHandlers["onMessages"]): void {
+  const handle = useEffectEvent(onMessages);
+  useEffect(() => live.followProject({ onMessages: (messages) => handle(messages) }), []);
+}
+
+interface JobFollowOptions extends FollowHandlers {
+  include: ReportKind[];
+  /** Where to start. The follow begins when it is not null, e.g. after the first page was loaded. */
+  cursor: Partial<JobCursor> | null;
+}
+
+/** Follow a job while the component is shown. A changed cursor does not start it again. */
+export function useJobMessages(job: string, options: JobFollowOptions): void {
+  const ready = options.cursor !== null;
+  const kinds = options.include.join(",");
+  const onMessages = useEffectEvent(options.onMessages);
+  const onEnd = useEffectEvent((status: string) => options.onEnd?.(status));
+  const onProblem = useEffectEvent((problem: ProblemBody) => options.onProblem?.(problem));
+  const start = useEffectEvent(() =>
+    live.followJob(job, options.include, options.cursor ?? {}, {
+      onMessages: (messages) => onMessages(messages),
+      onEnd: (status) => onEnd(status),
+      onProblem: (problem) => onProblem(problem),
+    }),
+  );
+  useEffect(() => (ready ? start() : undefined), [job, kinds, ready]);
+}

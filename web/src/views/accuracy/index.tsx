@@ -1,0 +1,5 @@
+import { PageTitle } from "@/app/TopBar";
+
+export default function AccuracyPage() {
+  return <PageTitle text="Accuracy" />;
+}
