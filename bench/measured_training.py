@@ -8,7 +8,9 @@ import importlib
 import json
 import os
 import random
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,8 @@ inside: list[str] = []
 
 def main() -> None:
     trainer, settings = os.environ["BENCH_TRAINER"], json.loads(os.environ["BENCH_SETTINGS"])
-    dataset = draw(Path("pictures"), boxes=trainer == "yolo")
+    # Outside the working directory: files that a script creates there are uploaded as results of the job.
+    dataset = draw(Path(tempfile.mkdtemp(prefix="anygpu-bench-")), boxes=trainer == "yolo")
     made = get_trainer(trainer, dataset_path=dataset, output_dir=os.environ["ANYGPU_OUTPUT_DIR"], **settings)
     for owner, name in HOOKS[trainer]:
         for each in owners(owner, name):
@@ -48,6 +51,7 @@ def main() -> None:
         "stalls_cpu_s": spent["stalls_cpu"],
         "steps": result.timing.steps,
     }
+    shutil.rmtree(dataset)
     sys.stdout.write("MEASURED " + json.dumps(said) + "\n")
 
 
