@@ -203,7 +203,10 @@ def _append(line: dict[str, Any]) -> None:
         written = os.write(_fd, b"\n" + data if _last_line_partial else data)
         _last_line_partial = written < len(data)
     except (OSError, TypeError, ValueError) as error:
-        _warn(f"anygpu could not write a report: {error}; training continues")
+        _warn(
+            f"anygpu could not record metrics or progress on this machine: {error}. Training continues. Check "
+            "the free disk space."
+        )
 
 
 def _open_channel() -> int:
@@ -228,7 +231,10 @@ def _announce(kind: str, folder: str, path: str | os.PathLike[str], fields: dict
         if kind == "c" and os.path.isdir(source):
             _touch(os.path.join(snapshot, os.path.basename(source), DIRECTORY_MARK))
     except (OSError, TypeError) as error:
-        _warn(f"anygpu could not copy {path!s}: {error}; training continues without it")
+        _warn(
+            f"anygpu could not copy the checkpoint or artifact {path!s}: {error}. Training continues without "
+            "it."
+        )
         return None
     _append(
         {
@@ -277,7 +283,7 @@ def open_regular(path: str, flags: int = 0) -> int:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", path)
+        raise OSError(errno.EINVAL, "this is not a regular file; save only files and directories", path)
     return fd
 
 
@@ -320,7 +326,7 @@ def _warn_invalid(what: str, value: Any, rule: str) -> None:
     try:
         shown = repr(value)[:60]
     except ValueError:
-        shown = "an integer with thousands of digits"  # Python does not print it
+        shown = "a whole number with thousands of digits"  # Python does not print it
     _warn(f"{what} is ignored: {shown} is not {rule}")
 
 

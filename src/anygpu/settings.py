@@ -385,7 +385,8 @@ def _parse_file(path: Path, *, required: bool) -> dict[str, Any]:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidSettings(
-            f"The settings file {path} is not readable or not valid TOML: {error}"
+            f"The settings file {path} cannot be read or is not valid TOML: {error}. Correct the file or its "
+            "permissions."
         ) from error
 
 
@@ -412,14 +413,18 @@ def _validate(key: str, value: Any, source: str) -> Any:
     try:
         converted = _convert(value, each.default)
     except (TypeError, ValueError):
-        raise InvalidSettings(f"{source}: {key} = {value!r} is not {_type_name(each.default)}.") from None
+        raise InvalidSettings(
+            f"{source}: the setting {key} = {value!r} is not valid. Set it to {_type_name(each.default)}."
+        ) from None
     _require_bounds(key, converted, each, source)
     return converted
 
 
 def _parse_state(value: Any, source: str) -> Path:
     if not isinstance(value, str | Path) or not str(value):
-        raise InvalidSettings(f"{source}: state = {value!r} is not valid. Set it to the path of a directory.")
+        raise InvalidSettings(
+            f"{source}: the setting state = {value!r} is not valid. Set it to the path of a directory."
+        )
     return Path(value).expanduser().absolute()
 
 
@@ -428,7 +433,7 @@ def _find_field(key: str, source: str) -> "Field[Any]":
     for each in fields(SECTIONS[section]) if section in SECTIONS else ():
         if each.name == name:
             return each
-    raise InvalidSettings(f"{source}: There is no setting {key!r}.", hint=_suggestion(key))
+    raise InvalidSettings(f"{source}: there is no setting with the name {key!r}.", hint=_suggestion(key))
 
 
 def _suggestion(key: str) -> str:
@@ -476,17 +481,21 @@ def _as_strings(value: Any) -> tuple[str, ...]:
 
 def _type_name(default: Any) -> str:
     if isinstance(default, tuple):
-        return "a list of texts"
-    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        return "a list of strings (in an environment variable: separated by commas)"
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     return names[type(default)]
 
 
 def _require_bounds(key: str, value: Any, each: "Field[Any]", source: str) -> None:
     minimum, maximum = each.metadata["minimum"], each.metadata["maximum"]
     if minimum is not None and not value >= minimum:
-        raise InvalidSettings(f"{source}: {key} = {value!r} is below the minimum of {minimum}.")
+        raise InvalidSettings(
+            f"{source}: the setting {key} = {value!r} is too small. Set it to at least {minimum}."
+        )
     if maximum is not None and not value <= maximum:
-        raise InvalidSettings(f"{source}: {key} = {value!r} is above the maximum of {maximum}.")
+        raise InvalidSettings(
+            f"{source}: the setting {key} = {value!r} is too large. Set it to at most {maximum}."
+        )
 
 
 def _assemble(found: Mapping[str, tuple[Any, str]]) -> Settings:
@@ -509,6 +518,6 @@ def _backends(found: Mapping[str, tuple[Any, str]]) -> dict[str, dict[str, Any]]
     for name, table in tables.items():
         if not isinstance(table.get("kind"), str):
             source = next(found[key][1] for key in found if key.startswith(f"backends.{name}."))
-            hint = "Add `kind`. `anygpu backend kinds` lists the kinds."
-            raise InvalidSettings(f"{source}: backends.{name} has no `kind`.", hint=hint)
+            hint = 'Add a line such as `kind = "ssh"`. `anygpu backend kinds` lists the kinds.'
+            raise InvalidSettings(f"{source}: the backend backends.{name} has no option `kind`.", hint=hint)
     return tables

@@ -193,7 +193,7 @@ def test_an_integer_that_python_does_not_print_is_ignored(
 ) -> None:
     path = script()
     job.log(loss=10**5000, other=1.5, step=10**5000)
-    assert capsys.readouterr().err.count("an integer with thousands of digits") == 2
+    assert capsys.readouterr().err.count("a whole number with thousands of digits") == 2
     assert json.loads(path.read_text())["m"] == {"other": 1.5}
 
 

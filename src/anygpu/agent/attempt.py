@@ -169,7 +169,8 @@ class AttemptRunner:
             self._record_process({**process_identity(process.pid), "ends_with": plan.kill_command})
         except CannotStart:
             self._reporter.write_line(
-                "the agent cannot write to its directory (is the disk full?); the job runs anyway"
+                "The agent cannot write to its directory on this machine; the job runs anyway. Check whether the "
+                "disk is full."
             )
         return process
 

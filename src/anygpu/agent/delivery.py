@@ -100,7 +100,7 @@ def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt
         else:
             attempt_dir.remove("work.json", "spool", "snapshots", "dataset")
             return exit_codes.DELIVERED
-    sys.stderr.write(f"anygpu-agent: the server refused the end of the attempt: {refusal}\n")
+    sys.stderr.write(f"anygpu-agent: the server refused the report that the job has ended: {refusal}\n")
     return exit_codes.UNDELIVERED
 
 

@@ -130,16 +130,20 @@ def _with_lock(attempt_dir: AttemptDir, act: Callable[[AttemptDir, Ticket], int]
     ticket = attempt_dir.read_json("ticket.json")
     if ticket is None:
         _print_error(
-            f"{attempt_dir.path} has no ticket.json. The backend must write it before it starts the agent."
+            f"{attempt_dir.path} has no file ticket.json, so the agent does not know its server. The backend "
+            "must write this file before it starts the agent."
         )
         return exit_codes.USAGE
     try:
         return act(attempt_dir, ticket)
     except Unreachable as error:
-        _print_error(f"the server could not be reached: {error}")
+        _print_error(
+            f"the anygpu server could not be reached: {error}. Check that it runs and that this machine can "
+            "connect to it."
+        )
         return exit_codes.UNDELIVERED
     except RequestRefused as error:
-        _print_error(f"the server refused the request: {error}")
+        _print_error(f"the anygpu server refused the agent's request: {error}")
         return exit_codes.DUPLICATE if error.code == "claimed" else exit_codes.REJECTED
 
 

@@ -31,11 +31,13 @@ def decode(kind: str, version: int, data: bytes | str) -> Event:
     cls = _TYPES.get(kind)
     if cls is None:
         raise Internal(
-            f"the journal has an event of unknown type {kind!r}, written by a newer anygpu; update this server"
+            f"The database has an event of the unknown type {kind!r}. A newer version of anygpu wrote it; "
+            "update anygpu on this machine."
         )
     if version > cls.VERSION:
         raise Internal(
-            f"the journal has an event of version {version}, written by a newer anygpu; update this server"
+            f"The database has an event with the unknown format version {version}. A newer version of anygpu "
+            "wrote it; update anygpu on this machine."
         )
     adapter: TypeAdapter[Event] = _adapter(cls)
     if version == cls.VERSION:

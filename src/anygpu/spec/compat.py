@@ -103,7 +103,16 @@ def translate_training_body(body: Any) -> Translation:
     """Translate `{"model_name": ..., "config": {...}}`. Platform settings move from `config` to their own fields."""
     plain = _normalize_body(body)
     if isinstance(plain.get("model_name"), bool | int | float):
-        raise InvalidSpec([Problem("model_name", plain["model_name"], "must be a string", source="body")])
+        raise InvalidSpec(
+            [
+                Problem(
+                    "model_name",
+                    plain["model_name"],
+                    "must be a string; write it in quotation marks",
+                    source="body",
+                )
+            ]
+        )
     config = _section(plain, "config")
     translation = Translation(
         {key: value for key, value in plain.items() if key not in ("model_name", "config", *_DATASET_KEYS)}
@@ -135,7 +144,7 @@ def translate_model_training_body(model: str, body: Any) -> Translation:
                 Problem(
                     "dataset_version_id",
                     preview(plain["dataset_version_id"]),
-                    "this server does not store datasets",
+                    "is not supported: this server does not store datasets",
                     "give a path or a URL as `dataset`",
                     SOURCE,
                 )
@@ -154,7 +163,7 @@ def translate_cloud_training_body(body: Any) -> Translation:
     given = [key for key in _MACHINE_KEYS if plain.get(key) is not None]
     if given:
         raise InvalidSpec(
-            [Problem(key, None, "is not a field of a job", _MACHINE_KEYS[key], SOURCE) for key in given]
+            [Problem(key, None, "is not supported in a job", _MACHINE_KEYS[key], SOURCE) for key in given]
         )
     settings = dict(_section(plain, "trainingSettings"))
     framework = settings.pop("framework", None)
@@ -198,7 +207,7 @@ def organisation_of(body: Any) -> str | None:
         return tenant
     raise invalid_document(
         SOURCE,
-        f"{preview(tenant)} is not a valid organisation name",
+        f"{preview(tenant)} is not a valid organisation name; write the name as a string",
         place="tenant_id",
         value=preview(tenant),
     )
@@ -249,7 +258,11 @@ def _strategy(goal: Any) -> str | None:
 
 def _normalize_body(body: Any) -> dict[str, Any]:
     if not isinstance(body, Mapping):
-        raise invalid_document(SOURCE, "is not a JSON object", value=preview(body))
+        raise invalid_document(
+            SOURCE,
+            'is not a JSON object; send an object such as {"script": "train.py"}',
+            value=preview(body),
+        )
     normalizer = Normalizer()
     plain: dict[str, Any] = normalizer.normalize(body)
     if normalizer.findings:
@@ -268,7 +281,10 @@ def _section(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise invalid_document(
-            SOURCE, f"{preview(value)!r} should be an object", place=key, value=preview(value)
+            SOURCE,
+            f"{preview(value)!r} is not a JSON object; write it as {{...}}",
+            place=key,
+            value=preview(value),
         )
     return value
 

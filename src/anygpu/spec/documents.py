@@ -43,7 +43,9 @@ class Document:
 def read_file(path: Path) -> Document:
     kind = SUFFIXES.get(path.suffix.lower())
     if kind is None:
-        raise invalid_document(str(path), f"is not a job file; use {', '.join(SUFFIXES)}")
+        raise invalid_document(
+            str(path), f"is not a job file; its name must end with one of {', '.join(SUFFIXES)}"
+        )
     try:
         raw = path.read_bytes()
         text = raw.decode("utf-8-sig")
@@ -51,7 +53,9 @@ def read_file(path: Path) -> Document:
         raise invalid_document(str(path), "is not UTF-8 text; save the file as UTF-8") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise invalid_document(str(path), f"cannot be read: {reason}") from None
+        raise invalid_document(
+            str(path), f"cannot be read: {reason}; check the path and the permissions of the file"
+        ) from None
     return {"yaml": read_yaml, "json": read_json, "toml": read_toml}[kind](text, str(path))
 
 
@@ -72,9 +76,11 @@ def read_json(text: str, source: str = "spec") -> Document:
     try:
         data = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
-        raise invalid_document(source, f"is not JSON: {error}", line=getattr(error, "lineno", None)) from None
+        raise invalid_document(
+            source, f"is not valid JSON: {error}", line=getattr(error, "lineno", None)
+        ) from None
     if not isinstance(data, dict):
-        raise invalid_document(source, "is not a JSON object")
+        raise invalid_document(source, 'is not a JSON object; write an object such as {"script": "train.py"}')
     return Document(data, source)
 
 
@@ -82,7 +88,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique: dict[str, Any] = {}
     for key, value in pairs:
         if key in unique:
-            raise ValueError(f"the key {key!r} is given twice")
+            raise ValueError(f"the key {key!r} is there twice; remove one of the two")
         unique[key] = value
     return unique
 
@@ -131,9 +137,13 @@ def _parse_toml(text: str, source: str) -> Document:
         data = _dates_to_text(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValueError) as error:
         at = _ERROR_LINE.search(str(error))
-        raise invalid_document(source, f"is not TOML: {error}", line=int(at[1]) if at else None) from None
+        raise invalid_document(
+            source, f"is not valid TOML: {error}", line=int(at[1]) if at else None
+        ) from None
     except RecursionError:
-        raise invalid_document(source, "is nested too deeply") from None
+        raise invalid_document(
+            source, "has tables or lists that are nested too deeply; use fewer levels"
+        ) from None
     return Document(data, source, dict(_toml_lines(text, data)))
 
 

@@ -63,7 +63,12 @@ class SpecModel(BaseModel):
             field = cls.field_for_alias(name, data[name])
             if field in fields:
                 raise FieldErrors(
-                    ((name,), data[name], f"is given twice; leave out {_name_used(fields[field], field)!r}")
+                    (
+                        (name,),
+                        data[name],
+                        f"is another name of {_name_used(fields[field], field)!r}, which is "
+                        "there too; leave out one of the two",
+                    )
                 )
             fields[field] = AliasedValue(name, data[name])
         return fields
@@ -100,7 +105,7 @@ class TextPattern:
 
     def __call__(self, value: str) -> str:
         if len(value) > self.limit:
-            raise ValueError(f"is longer than {self.limit} characters")
+            raise ValueError(f"is too long; use at most {self.limit} characters")
         if re.fullmatch(self.pattern, value) is None:
             raise ValueError(self.message)
         return value
@@ -123,7 +128,7 @@ def as_text(value: Any) -> Any:
 
 def as_number(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("is not a number")
+        raise ValueError("is not a number; write a number such as 4")
     return value
 
 
@@ -134,7 +139,7 @@ def require_relative_path(value: str) -> str:
     """
     parts = re.split(r"[/\\]", value)
     if not value.strip():
-        raise ValueError("is empty")
+        raise ValueError("is empty; give a path relative to the working directory, or leave the field out")
     if parts[0] == "" or re.match(r"[A-Za-z]:", value):
         raise ValueError("is an absolute path; give it relative to the working directory")
     if ".." in parts:

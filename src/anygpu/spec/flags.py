@@ -129,7 +129,9 @@ def _parse_setting(text: str) -> dict[str, Any]:
     path, equals, value = text.partition("=")
     parts = [part.strip() for part in path.split(".")]
     if not equals or not all(parts) or len(parts) > MAX_DEPTH:
-        message = f"{text[:100]!r} is not a setting; write it as 'limits.timeout=6h'"
+        message = (
+            f"{text[:100]!r} does not set a field of the job; write FIELD=VALUE, such as 'limits.timeout=6h'"
+        )
         raise invalid_document(SOURCE, message, place="set", value=text[:100])
     return _nest(parts, _parse_value(value))
 
@@ -151,7 +153,7 @@ def _parse_pairs(name: str, texts: Iterable[Any]) -> dict[str, Any]:
         if not equals:
             raise invalid_document(
                 SOURCE,
-                f"{str(text)[:100]!r} is not a pair; write KEY=VALUE",
+                f"{str(text)[:100]!r} is not a pair of key and value; write KEY=VALUE",
                 place=name,
                 value=str(text)[:100],
             )
@@ -171,4 +173,4 @@ def _as_list(value: Any) -> list[Any]:
 
 def _unknown_flag(name: str, value: Any) -> InvalidSpec:
     near = did_you_mean(name, [*FLAGS, "on"])
-    return InvalidSpec([Problem(name[:100], str(value)[:100], "unknown flag", near, SOURCE)])
+    return InvalidSpec([Problem(name[:100], str(value)[:100], "is not an option of a job", near, SOURCE)])

@@ -41,18 +41,25 @@ RESERVED_NAMES = ("last",)
 RESERVED_ENV = "ANYGPU_"
 
 _ENV = r"[A-Za-z_][A-Za-z0-9_]*"
-_ENV_MESSAGE = "is not a name for an environment variable; use letters, digits and _, not a digit first"
+_ENV_MESSAGE = (
+    "is not a valid name of an environment variable; use letters, digits and _, and do not start with a digit"
+)
 
 
 def _check_job_name(name: str) -> str:
     if name in RESERVED_NAMES:
-        raise ValueError("is reserved: commands use it for the newest job")
+        raise ValueError(
+            "cannot be the name of a job, because commands use it for the newest job; choose another name"
+        )
     return name
 
 
 def _check_variable_name(name: str) -> str:
     if name.startswith(RESERVED_ENV):
-        raise ValueError(f"is reserved: names that begin with {RESERVED_ENV} are set by anygpu")
+        raise ValueError(
+            f"cannot be set, because anygpu itself sets the variables that begin with {RESERVED_ENV}; choose "
+            "another name"
+        )
     return name
 
 
@@ -81,13 +88,13 @@ def _parse_trainer(name: str) -> str:
 def _parse_command(value: Any) -> Any:
     if isinstance(value, str):
         if not value.strip():
-            raise ValueError("is empty")
+            raise ValueError("is empty; write the command to run")
         return value
     if not isinstance(value, list | tuple) or not 0 < len(value) <= 5000:
         raise ValueError("is not a command; write a shell command, or a list of at most 5000 words")
     words = tuple(as_text(word) for word in value)
     if not all(isinstance(word, str) for word in words):
-        raise ValueError("is not a command; every item of the list must be a string")
+        raise ValueError("is not a command; write every item of the list as a string")
     return words
 
 
@@ -98,7 +105,10 @@ def _parse_requirements(value: Any) -> Any:
     if not isinstance(value, list | tuple) or not all(
         isinstance(line, str) and line.strip() for line in value
     ):
-        raise ValueError("is neither the path of a requirements file nor a list of requirements")
+        raise ValueError(
+            "is neither the path of a requirements file nor a list of requirements; write 'requirements.txt' "
+            "or ['numpy==2.0']"
+        )
     if len(value) > 1000:
         raise ValueError("has more than 1000 requirements; put them in a file and give its path")
     if any("\n" in line or len(line) > 1000 for line in value):
@@ -116,7 +126,9 @@ def _check_requirements_file(path: str) -> str:
 
 def _check_python_version(value: Any) -> Any:
     if isinstance(value, float):
-        raise ValueError("is a number, and 3.10 would be read as 3.1; write it in quotation marks")
+        raise ValueError(
+            "is a number, so that 3.10 would become 3.1; write the version in quotation marks: '3.10'"
+        )
     return as_text(value)
 
 
@@ -283,15 +295,23 @@ def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
         both = f", not {' and '.join(given)}" if given else ""
         conflicts.append(((), None, f"give exactly one of script, command, trainer and code{both}"))
     if data.get("args") and given and "script" not in given:
-        conflicts.append((("args",), None, f"are only for a script; put them in {given[0]!r}"))
+        conflicts.append(
+            (("args",), None, f"are allowed only together with 'script'; put the arguments in {given[0]!r}")
+        )
     if data.get("config") and given and "trainer" not in given:
-        conflicts.append((("config",), None, "is only for a trainer; use args or env for a script"))
+        conflicts.append(
+            (
+                ("config",),
+                None,
+                "is allowed only together with 'trainer'; pass values to a script with args or env",
+            )
+        )
     if data.get("image") and data.get("requirements"):
         conflicts.append(
             (
                 ("requirements",),
                 None,
-                "cannot be combined with image; install packages in the container with setup",
+                "cannot be combined with 'image'; install packages in the container with 'setup' commands",
             )
         )
     return conflicts

@@ -86,9 +86,9 @@ def _describe_error(raw: Mapping[str, Any], path: FieldPath, value: Any) -> tupl
     if raw["type"] == "literal_error":
         return _not_one_of(str(context["expected"]), value)
     if raw["type"] == "missing":
-        return "is required", ""
+        return "is required; add this field", ""
     if raw["type"] in ("model_type", "model_attributes_type"):
-        return f"{_quote(value)} should be a mapping with {_list_keys(path)}", ""
+        return f"{_quote(value)} is not a mapping; give one with keys of this list: {_list_keys(path)}", ""
     message = str(context["error"]) if raw["type"] == "value_error" else raw["msg"]
     for theirs, ours in _PLAIN_WORDS.items():
         message = message.replace(theirs, ours)
@@ -153,7 +153,7 @@ def _suggest_key(path: FieldPath) -> str:
     near = did_you_mean(key, here)
     if near:
         return near
-    return f"valid here: {_list_keys(path[:-1])}" if here and len(path) > 1 else ""
+    return f"the valid keys are {_list_keys(path[:-1])}" if here and len(path) > 1 else ""
 
 
 def _sections() -> list[FieldPath]:
@@ -185,7 +185,13 @@ def from_mapping(
     """
     origin = SpecOrigin(source, lines or {}, renamed or {})
     if not isinstance(data, Mapping):
-        raise InvalidSpec([origin.problem((), data, "is not a mapping of keys to values")])
+        raise InvalidSpec(
+            [
+                origin.problem(
+                    (), data, "is not a mapping of keys to values; give one such as {'script': 'train.py'}"
+                )
+            ]
+        )
     normalizer = Normalizer()
     plain = normalizer.normalize(data)
     if normalizer.findings:

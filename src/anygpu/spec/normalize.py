@@ -46,19 +46,26 @@ class Normalizer:
         if self.full or len(self.findings) >= MAX_PROBLEMS:
             return True
         if len(path) > MAX_DEPTH:
-            self._add_finding(path[:5], None, f"is nested more than {MAX_DEPTH} levels deep")
+            self._add_finding(
+                path[:5],
+                None,
+                f"is nested more than {MAX_DEPTH} levels deep, which is the limit; use fewer levels",
+            )
             return True
         if self.values > MAX_VALUES or self.characters > MAX_CHARACTERS:
             self.full = True
             self._add_finding(
-                (), None, f"is larger than {MAX_VALUES:,} values or {MAX_CHARACTERS >> 20} MiB of text"
+                (),
+                None,
+                f"is too large: a job spec has at most {MAX_VALUES:,} values and {MAX_CHARACTERS >> 20} MiB of "
+                "text; put data in a file of the working directory",
             )
         return self.full
 
     def _is_key(self, key: Any, path: FieldPath) -> bool:
         if isinstance(key, str):
             return self._text(key, (*path, key[:100])) is not None
-        self._add_finding(path, preview(key), "is not a valid key; keys must be strings")
+        self._add_finding(path, preview(key), "is not a valid key; write the key as a string")
         return False
 
     def _leaf(self, value: Any, path: FieldPath) -> Any:
@@ -73,9 +80,11 @@ class Normalizer:
     def _text(self, value: str, path: FieldPath) -> Any:
         self.characters += len(value)
         if "\0" in value:
-            return self._add_finding(path, preview(value), "contains a NUL character")
+            return self._add_finding(path, preview(value), "contains a NUL character; remove it")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            return self._add_finding(path, preview(value), "is not valid Unicode text")
+            return self._add_finding(
+                path, preview(value), "is not valid Unicode text; remove the unpaired surrogate characters"
+            )
         return value
 
     def _number(self, value: int | float, path: FieldPath) -> Any:
@@ -83,10 +92,16 @@ class Normalizer:
             return (
                 value
                 if abs(value) < 1 << 63
-                else self._add_finding(path, None, "is a number of more than 64 bits")
+                else self._add_finding(
+                    path, None, "is a whole number that does not fit in 64 bits; write it as a string"
+                )
             )
         return (
-            value if math.isfinite(value) else self._add_finding(path, str(value), "is not a finite number")
+            value
+            if math.isfinite(value)
+            else self._add_finding(
+                path, str(value), "is not a finite number; write a number that is neither infinite nor NaN"
+            )
         )
 
     def _python_value(self, value: Any, path: FieldPath) -> Any:
@@ -100,7 +115,10 @@ class Normalizer:
         if isinstance(value, Decimal):
             return self._text(str(value), path)
         return self._add_finding(
-            path, None, f"is a {type(value).__name__}; use strings, numbers, lists and mappings"
+            path,
+            None,
+            f"is a Python {type(value).__name__}, which a job spec cannot contain; use strings, numbers, "
+            "lists and mappings",
         )
 
     def _add_finding(self, path: FieldPath, value: Any, message: str) -> Any:

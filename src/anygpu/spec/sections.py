@@ -32,14 +32,18 @@ from anygpu.spec.fields import (
 def _parse_gpu(value: Any) -> Any:
     expanded = shorthand.gpu(value)
     if isinstance(expanded, str):
-        raise ValueError("is not a GPU; write a kind, a count, or both: 'A100', 2, 'A100:8'")
+        raise ValueError(
+            "is not a GPU request; write a GPU model, a number of GPUs, or both: 'A100', 2, 'A100:8'"
+        )
     return expanded
 
 
 GpuKind = Annotated[
     Text,
     TextPattern(
-        r"[A-Za-z0-9][A-Za-z0-9 ._-]*", 60, "is not a kind of GPU; write it as 'A100', 'H100' or 'RTX 4090'"
+        r"[A-Za-z0-9][A-Za-z0-9 ._-]*",
+        60,
+        "is not a GPU model; write one such as 'A100', 'H100' or 'RTX 4090'",
     ),
 ]
 
@@ -100,7 +104,11 @@ class Limits(SpecModel):
     def _check_deadline(self) -> Self:
         if self.deadline_s is not None and self.deadline_at is not None:
             raise FieldErrors(
-                (("deadline_at",), str(self.deadline_at), "is given twice; leave out 'deadline_s'")
+                (
+                    ("deadline_at",),
+                    str(self.deadline_at),
+                    "sets the same deadline as 'deadline_s'; leave out one of the two",
+                )
             )
         return self
 
@@ -264,18 +272,35 @@ class Dataset(SpecModel):
     def _check_kind(self) -> Self:
         given = [key for key in ("path", "url", "name") if getattr(self, key) is not None]
         if len(given) != 1:
-            raise FieldErrors(((), ", ".join(given) or None, "give exactly one of path, url and name"))
+            raise FieldErrors(
+                ((), ", ".join(given) or None, "a dataset needs exactly one of path, url and name")
+            )
         if self.version is not None and self.name is None:
-            raise FieldErrors((("version",), self.version, "needs the name of the dataset; set 'name' too"))
+            raise FieldErrors(
+                (
+                    ("version",),
+                    self.version,
+                    "is allowed only together with 'name'; set 'name' to the name of the dataset",
+                )
+            )
         if self.parts and self.path is None:
-            raise FieldErrors((("parts",), None, "need the path of the dataset; set 'path' too"))
+            raise FieldErrors(
+                (
+                    ("parts",),
+                    None,
+                    "are allowed only together with 'path'; set 'path' to the path of the dataset",
+                )
+            )
         return self
 
     @model_validator(mode="after")
     def _check_scheme(self) -> Self:
         schemes = "|".join(shorthand.DATASET_SCHEMES)
         if self.url is not None and not re.fullmatch(rf"(?:{schemes})://[^\s\x00-\x1f]+", self.url):
-            message = f"is not a supported URL; use {', '.join(shorthand.DATASET_SCHEMES)}"
+            message = (
+                "is not a supported URL; it must begin with one of "
+                f"{', '.join(scheme + '://' for scheme in shorthand.DATASET_SCHEMES)}"
+            )
             raise FieldErrors((("url",), self.url[:100], message))
         return self
 
@@ -294,7 +319,9 @@ class Checkpoint(SpecModel):
 def _parse_tracker(value: Any) -> bool | str:
     if isinstance(value, bool) or (isinstance(value, str) and 0 < len(value.strip()) <= 1000):
         return value
-    raise ValueError("must be true, false, or an address, project or directory")
+    raise ValueError(
+        "is not valid for a tracker; write true, false, or the address, project or directory to report to"
+    )
 
 
 Tracker = Annotated[bool | str, BeforeValidator(_parse_tracker)]
@@ -325,7 +352,7 @@ class Notify(SpecModel):
                 (
                     ("to",),
                     self.to,
-                    "is not an address; write an e-mail address, a webhook URL or 'slack:#channel'",
+                    "is not an address for notifications; write an e-mail address, a webhook URL or 'slack:#channel'",
                 )
             )
         return self

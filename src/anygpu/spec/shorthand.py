@@ -93,11 +93,15 @@ def words(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if len(value) > MAX_WORDS_TEXT:
-        raise ValueError(f"is longer than {MAX_WORDS_TEXT} characters; give a list of words")
+        raise ValueError(
+            f"is longer than {MAX_WORDS_TEXT} characters; write the words as a list instead of one string"
+        )
     try:
         return shlex.split(value)
     except ValueError:
-        raise ValueError("has an unclosed quotation mark; close it, or give a list of words") from None
+        raise ValueError(
+            "has a quotation mark that is never closed; close it, or write the words as a list"
+        ) from None
 
 
 def interruptible(value: Any) -> Any:

@@ -27,7 +27,9 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
         return
     if spec.dataset is None:
         wanted = registry.dataset_format(spec.trainer)
-        yield Problem("dataset", None, f"trainer {spec.trainer!r} needs a dataset", f"give {wanted}")
+        yield Problem(
+            "dataset", None, f"is missing: the trainer {spec.trainer!r} needs a dataset", f"give {wanted}"
+        )
     try:
         registry.find(spec.trainer).parse_settings(spec.config)
     except BadConfig as error:

@@ -47,8 +47,8 @@ _DURATION_FORM = "is not a duration; write seconds, or a text such as '90m', '6h
 _SIZE_FORM = "is not a size; write GiB as a number, or a text such as '16GiB', '16GB' or '512MiB'"
 _MONEY_FORM = "is not an amount of dollars; write a number, or a text such as '$10' or '10.50'"
 _DEADLINE_FORM = (
-    "is not a deadline; write a duration from submission such as '6h', "
-    "or an instant with its offset such as '2030-01-31T18:00:00+01:00'"
+    "is not a deadline; write the time from the submission on, such as '6h', or a date and time with "
+    "UTC offset, such as '2030-01-31T18:00:00+01:00'"
 )
 
 
@@ -59,7 +59,7 @@ def seconds(value: Any) -> float:
     if amount is None:
         raise ValueError(_DURATION_FORM)
     if not 0 < amount <= MAX_DURATION_S:
-        raise ValueError("is out of range; a duration is above zero and at most ten years")
+        raise ValueError("is out of range; give a duration above zero and of at most ten years")
     return amount
 
 
@@ -73,7 +73,7 @@ def gibibytes(value: Any) -> float:
     if amount is None:
         raise ValueError(_SIZE_FORM)
     if not 0 < amount <= MAX_SIZE_GIB:
-        raise ValueError("is out of range; a size is above zero and at most 1 EiB")
+        raise ValueError("is out of range; give a size above zero and of at most 1 EiB")
     return amount
 
 
@@ -84,9 +84,12 @@ def microdollars(value: Any) -> int:
         raise ValueError(_MONEY_FORM)
     micros = Decimal(match[1]) * MICROS_PER_DOLLAR
     if micros != int(micros):
-        raise ValueError("is too precise; the smallest unit is a millionth of a dollar")
+        raise ValueError(
+            "has too many decimal places; give at most six, because the smallest unit is a millionth of a "
+            "dollar"
+        )
     if micros > MAX_DOLLARS * MICROS_PER_DOLLAR:
-        raise ValueError(f"is out of range; an amount is at most ${MAX_DOLLARS:,}")
+        raise ValueError(f"is out of range; give an amount from $0 to ${MAX_DOLLARS:,}")
     return int(micros)
 
 
@@ -109,7 +112,7 @@ def instant(value: Any) -> datetime:
     if moment.utcoffset() is None:
         raise ValueError("has no UTC offset; end it with 'Z' for UTC, or with an offset such as '+01:00'")
     if not 2000 <= moment.year <= 9000:
-        raise ValueError("is out of range; a deadline must be between the years 2000 and 9000")
+        raise ValueError("is out of range; give a deadline between the years 2000 and 9000")
     return moment
 
 

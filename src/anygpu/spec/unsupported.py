@@ -27,7 +27,10 @@ def unsupported_fields(spec: JobSpec) -> Iterator[Problem]:
         )
     if spec.image and spec.python:
         yield Problem(
-            "python", spec.python, "has no effect together with image", "the Python of the image is used"
+            "python",
+            spec.python,
+            "has no effect together with 'image', because the Python of the image is used",
+            "remove 'python', or remove 'image'",
         )
     yield from _track_problems(spec.track, has_trainer=spec.trainer is not None)
     yield from _profile_problems(spec.placement)
@@ -52,13 +55,15 @@ def _track_problems(track: Track, *, has_trainer: bool) -> Iterator[Problem]:
     wanted = {name: value for name in TRACKERS if (value := getattr(track, name))}
     if not has_trainer:
         for name, value in wanted.items():
-            message = "is supported for trainers only, and this job has no trainer"
-            yield Problem(f"track.{name}", value, message, "log to the tracker from the script")
+            message = "works only for jobs with a trainer, and this job runs a script or command"
+            yield Problem(
+                f"track.{name}", value, message, "remove it, and report to the tracker in the script itself"
+            )
     if track.tags and not wanted:
         yield Problem(
             "track.tags",
             ", ".join(track.tags),
-            "has no effect without a tracker",
+            "has no effect, because the job reports to no tracker",
             "use `tags` for the tags of the job, or set one of "
             + ", ".join(f"track.{name}" for name in TRACKERS),
         )
@@ -73,5 +78,5 @@ def _profile_problems(placement: Placement) -> Iterator[Problem]:
             "placement.profile",
             placement.profile,
             f"cannot be combined with {' and '.join(others)}: the job runs on the backend of its profile only",
-            "give one of them",
+            "remove `placement.profile`, or remove the others",
         )

@@ -74,8 +74,9 @@ def pack_data(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA
     total = sum(entry.size for entry in entries)
     if total > max_bytes:
         raise TooLarge(
-            f"The dataset {path} has {_format_size(total)}; at most {_format_size(max_bytes)} can be uploaded.",
-            hint="Store it where the machine can download it, and give its URL.",
+            f"The dataset {path} has {_format_size(total)}, but at most {_format_size(max_bytes)} can be "
+            "uploaded with a job.",
+            hint="Put it on a web server or in a bucket, and give its URL with --dataset.",
             size=total,
         )
     return _pack_entries(entries, into)
@@ -89,8 +90,8 @@ def _list_data(base: Path) -> Iterator[ArchiveEntry]:
         for linked in (Path(directory, name) for name in folders):
             if linked.is_symlink():
                 raise UnsafePath(
-                    f"{linked} is a link to a directory, which cannot be packed.",
-                    hint="Copy the directory here, or remove the link.",
+                    f"The dataset contains {linked}, a link to a directory, which cannot be uploaded.",
+                    hint="Replace the link by a copy of the directory, or remove it.",
                 )
         for path in (Path(directory, name) for name in names):
             if path.is_file():
@@ -201,13 +202,16 @@ def _add(tar: tarfile.TarFile, entry: ArchiveEntry) -> None:
         raise _unreadable(entry.path) from error
     except OSError as error:
         raise Conflict(
-            f"{entry.name} changed while it was being packed.", hint=f"Try again, or add it to {OWN_IGNORE}."
+            f"The file {entry.name} changed while it was being uploaded.",
+            hint=f"Submit the job again, or add the file to {OWN_IGNORE} if the job does not need it.",
         ) from error
 
 
 def _unreadable(path: Path) -> Conflict:
     return Conflict(
-        f"{path} cannot be read.", hint=f"Make it readable, or add it to {OWN_IGNORE}.", path=str(path)
+        f"{path} cannot be read, so it cannot be uploaded with the job.",
+        hint=f"Change its permissions, or add it to {OWN_IGNORE} if the job does not need it.",
+        path=str(path),
     )
 
 

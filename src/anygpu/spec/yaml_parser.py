@@ -74,16 +74,24 @@ class _YamlBuilder:
     def _document(self, line: int) -> None:
         self.documents += 1
         if self.documents > 1:
-            raise self.error(line, "a second document starts here; a file may describe only one job")
+            raise self.error(
+                line, "a second YAML document ('---') starts here; write each job in a file of its own"
+            )
 
     def _begin(self, event: Any, line: int) -> None:
         content: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         if event.tag not in (None, "!", _PREFIX + ("map" if isinstance(content, dict) else "seq")):
-            raise self.error(line, f"the tag {event.tag} is not supported here")
+            raise self.error(line, f"the YAML tag {event.tag} is not supported here; remove it")
         if len(self.open) >= MAX_DEPTH:
-            raise self.error(line, f"is nested more than {MAX_DEPTH} levels deep")
+            raise self.error(
+                line, f"is nested more than {MAX_DEPTH} levels deep, which is the limit; use fewer levels"
+            )
         if self._expects_key():
-            raise self.error(line, "a key must be a text", path=format_path(self.open[-1].place))
+            raise self.error(
+                line,
+                "a key must be a string; write it as one word or in quotation marks",
+                path=format_path(self.open[-1].place),
+            )
         self.open.append(_OpenCollection(content, self._current_path(), event.anchor))
         self.lines.setdefault(self._current_path(), line)
 
@@ -111,17 +119,26 @@ class _YamlBuilder:
     def _key(self, key: Any, line: int) -> None:
         parent = self.open[-1]
         if not isinstance(key, str):
-            raise self.error(line, "a key must be a text", path=format_path(parent.place))
+            raise self.error(
+                line,
+                "a key must be a string; write it as one word or in quotation marks",
+                path=format_path(parent.place),
+            )
         path = (*parent.place, key)
         if key in parent.content:
-            message = f"the key is given twice; first on line {self.lines[path]}"
+            message = f"the key is there twice, first on line {self.lines[path]}; remove one of the two"
             self.problems.append(Problem(format_path(path), key, message, source=self.source, line=line))
         parent.key = key
         self.lines.setdefault(path, line)
 
     def _alias(self, name: str | None, line: int) -> None:
         if name is None or name not in self.anchors:
-            raise self.error(line, f"the alias *{name} has no anchor before it", value=name)
+            raise self.error(
+                line,
+                f"the alias *{name} refers to an anchor that is not defined above it; add &{name} to an earlier "
+                "value",
+                value=name,
+            )
         value = self.anchors[name]
         self._count(_count_values(value), line)
         self._put(value, line)
@@ -141,7 +158,11 @@ class _YamlBuilder:
     def _count(self, nodes: int, line: int | None) -> None:
         self.nodes += nodes
         if self.nodes > MAX_VALUES:
-            raise self.error(line or 1, f"contains more than {MAX_VALUES:,} values, including aliases")
+            raise self.error(
+                line or 1,
+                f"contains more than {MAX_VALUES:,} values (aliases are counted in full), which is the limit; "
+                "remove some",
+            )
 
 
 def parse_yaml(text: str, source: str) -> Document:
@@ -151,9 +172,11 @@ def parse_yaml(text: str, source: str) -> Document:
             tree.handle(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise tree.error(mark.line + 1 if mark else 1, f"is not YAML: {error.problem or error}") from None
+        raise tree.error(
+            mark.line + 1 if mark else 1, f"is not valid YAML: {error.problem or error}"
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
-        raise tree.error(1, f"is not YAML: {str(error).splitlines()[0]}") from None
+        raise tree.error(1, f"is not valid YAML: {str(error).splitlines()[0]}") from None
     if tree.problems:
         raise InvalidSpec(tree.problems)
     if not isinstance(tree.root, dict):
@@ -172,7 +195,9 @@ def _scalar_value(event: Any, tree: _YamlBuilder, line: int) -> Any:
     kind = _TAG_TYPES.get(event.tag.removeprefix(_PREFIX))
     value = event.value if kind is str else parse_scalar(event.value)
     if kind is None or not isinstance(value, kind):
-        raise tree.error(line, f"the tag {event.tag} is not supported here", value=event.value[:80])
+        raise tree.error(
+            line, f"the YAML tag {event.tag} is not supported here; remove it", value=event.value[:80]
+        )
     return value
 
 

@@ -58,7 +58,10 @@ class Caller:
 
     def require(self, role: Role) -> None:
         if not self.role.includes(role):
-            raise Forbidden(f"this requires the role {role}; your token has the role {self.role}")
+            raise Forbidden(
+                f"This request needs the role {role}, but your token has the role {self.role}. Ask an "
+                f"administrator for a token with the role {role}."
+            )
 
 
 class TokenStore(Protocol):
@@ -147,7 +150,10 @@ class Authenticator:
         try:
             await self._revoke(link)
         except NotFound:
-            raise Unauthorized("this login link was used before", hint="Create a new link.") from None
+            raise Unauthorized(
+                "This login link was used before, and each link works only once.",
+                hint="Create a new link with `anygpu open`.",
+            ) from None
         _, session = await self._issue_token(
             link.scope, role_of(link), TokenPurpose.SESSION, "browser", SESSION_S, parent=link.parent
         )
@@ -173,7 +179,8 @@ class Authenticator:
             own = replace(caller.scope, project=project or caller.scope.project)
             if (token.scope.organisation, token.scope.project) != (own.organisation, own.project):
                 raise NotFound(
-                    f"There is no token {token_id[:100]!r}.", hint="`anygpu token ls` lists the tokens."
+                    f"There is no token with the id {token_id[:100]!r} in your project.",
+                    hint="`anygpu token ls` lists the tokens.",
                 )
             caller.require(role_of(token))
         await self._revoke(token)

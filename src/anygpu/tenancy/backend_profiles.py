@@ -119,14 +119,15 @@ class BackendProfiles:
         entry = self._require_entry(caller, name)
         if entry.source is not BackendSource.PROFILE:
             raise Conflict(
-                f"backend {name!r} is {SOURCE_DESCRIPTIONS[entry.source]}", hint=REMOVAL_HINTS[entry.source]
+                f"The backend {name!r} cannot be removed here: it is {SOURCE_DESCRIPTIONS[entry.source]}",
+                hint=REMOVAL_HINTS[entry.source],
             )
         left = await self._jobs_on(name)
         if left and not force:
             raise Conflict(
-                f"backend {name!r} still has {_describe_jobs(left)}",
-                hint="Cancel these jobs or wait. `--force` removes the backend anyway, and their machines may "
-                "continue to cost money.",
+                f"The backend {name!r} cannot be removed: it still runs {_describe_jobs(left)}",
+                hint="Cancel these jobs, or wait until they end. `--force` removes the backend anyway, but then their "
+                "machines may continue to cost money.",
                 jobs=[view.id for view in left],
             )
         await self._profiles.delete(caller.scope, name)
@@ -140,7 +141,9 @@ class BackendProfiles:
         if not entry.is_open:
             return BackendCheck(
                 account=AccountStatus(
-                    valid=False, message=entry.reason or "the backend is still opening; try again in a moment"
+                    valid=False,
+                    message=entry.reason
+                    or "the server is still connecting to the backend; try again in a moment",
                 )
             )
         try:
@@ -150,7 +153,9 @@ class BackendProfiles:
         except TimeoutError:
             return BackendCheck(
                 account=AccountStatus(
-                    valid=False, message=f"the backend did not answer within {CHECK_TIMEOUT_S:.0f} s"
+                    valid=False,
+                    message=f"the backend did not answer within {CHECK_TIMEOUT_S:.0f} s; check its address "
+                    "and the network of the server",
                 )
             )
         except Exception as error:  # noqa: BLE001  any error of an adapter is the result of the check
@@ -169,7 +174,8 @@ class BackendProfiles:
         if name not in existing:
             near = did_you_mean(name, existing)
             raise NotFound(
-                f"there is no backend {name[:100]!r}", hint=near or "`anygpu backend ls` lists the backends."
+                f"There is no backend with the name {name[:100]!r}",
+                hint=near or "`anygpu backend ls` lists the backends.",
             )
         return existing[name]
 
@@ -181,7 +187,17 @@ class BackendProfiles:
             )
             raise InvalidSpec([Problem("name", name[:100], message, source="body")])
         if name in RESERVED:
-            raise InvalidSpec([Problem("name", name, f"{name!r} is reserved", "choose another name", "body")])
+            raise InvalidSpec(
+                [
+                    Problem(
+                        "name",
+                        name,
+                        f"{name!r} cannot be the name of a backend, because anygpu uses this name itself",
+                        "choose another name",
+                        "body",
+                    )
+                ]
+            )
 
     async def _existing_profile(self, caller: Caller, request: ProfileRequest) -> Profile | None:
         """Return the profile that the request changes; None if the request adds a new one.
@@ -191,7 +207,8 @@ class BackendProfiles:
         entry = self._backends.entry(request.name)
         if entry is not None and entry.source is not BackendSource.PROFILE:
             raise Conflict(
-                f"a backend {request.name!r} is {SOURCE_DESCRIPTIONS[entry.source]}",
+                f"There is already a backend with the name {request.name!r}: it is "
+                f"{SOURCE_DESCRIPTIONS[entry.source]}",
                 hint="Choose another name.",
             )
         if not request.replace:
@@ -220,7 +237,7 @@ class BackendProfiles:
         own = existing is not None or all(view.organisation == caller.scope.organisation for view in left)
         if left and (not own or (existing is not None and existing.kind != request.kind)):
             raise Conflict(
-                f"backend {request.name!r} still has jobs",
+                f"The name {request.name!r} cannot be used now: an earlier backend of this name still runs jobs",
                 hint="Choose another name, or wait until these jobs have ended.",
             )
 
@@ -230,7 +247,10 @@ class BackendProfiles:
     async def _wait_until_open(self, name: str) -> BackendEntry:
         entry = self._backends.entry(name)
         if entry is None:
-            raise NotFound(f"backend {name!r} was removed meanwhile by another request. Add it again.")
+            raise NotFound(
+                f"The backend {name!r} was removed by another request at the same time. Add it again with `anygpu "
+                "backend add`."
+            )
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await self._backends.wait_opened(entry)
@@ -258,15 +278,16 @@ def _require_permission(
         return
     if kind.ambient(given.options):
         raise Forbidden(
-            "a backend without credentials uses the server's own, which only the operator may do",
-            hint="Add credentials with --credential, or ask the operator.",
+            "This backend was added without credentials, so it would use the server's own; only the operator "
+            "of the server may do that",
+            hint="Give your own credentials with --credential, or ask the operator to add the backend.",
         )
     before = existing.options if existing else {}
     changed = [name for name in OPERATOR_OPTIONS if given.stored.get(name, "") != before.get(name, "")]
     if changed:
         raise Forbidden(
-            f"only the server's operator may set the option {changed[0]!r}",
-            hint="Leave it out, or ask the operator.",
+            f"Only the operator of the server may set the backend option {changed[0]!r}",
+            hint="Leave the option out, or ask the operator to set it.",
         )
 
 

@@ -35,7 +35,10 @@ class StreamAccess:
     def require(self) -> None:
         """Raise Unauthorized if the token was revoked or has expired."""
         if self._has_ended:
-            raise Unauthorized("the token of this stream was revoked or has expired", hint="Log in again.")
+            raise Unauthorized(
+                "The token with which this event stream was opened was revoked or has expired",
+                hint="Log in again with `anygpu login`, and open the stream again.",
+            )
 
     def belongs_to(self, token_id: str) -> bool:
         return token_id in (self.token_id, self._parent)

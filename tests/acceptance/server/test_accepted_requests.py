@@ -108,7 +108,10 @@ def test_a_trainer_whose_framework_is_missing_is_refused_with_the_command_that_i
 
 def test_missing_data_is_refused_at_submission(server: Server) -> None:
     ridge = {"trainer": "ridge", "config": {"target": "price"}}
-    assert problem(server, "/api/v1/training", ridge)["message"] == "trainer 'ridge' needs a dataset"
+    assert (
+        problem(server, "/api/v1/training", ridge)["message"]
+        == "is missing: the trainer 'ridge' needs a dataset"
+    )
     absent = problem(server, "/api/v1/training", {**ridge, "dataset": "/no/such/houses.csv"})
     assert absent["message"] == "there is no such file or directory on the server"
     relative = problem(server, "/api/v1/training", {**ridge, "dataset": "houses.csv"})

@@ -90,8 +90,8 @@ def test_an_image_that_cannot_be_pulled_fails_with_the_runtimes_output(play: Pla
     assert agent.run(**with_docker(tmp_path)) == 0
     assert agent.server.end is not None
     assert agent.server.end["message"] == (
-        "image: no/such could not be pulled (exit code 1). Check its name, and that the machine may read from "
-        "its registry. The output ends with:\nError: manifest for no/such not found"
+        "image: the container image no/such could not be pulled (exit code 1). Check its name, and that this machine "
+        "may read from its registry. The output ends with:\nError: manifest for no/such not found"
     )
 
 
@@ -102,6 +102,6 @@ def test_a_machine_without_a_runtime_fails_with_advice(play: Play, tmp_path: Pat
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "failed_to_start"
     assert agent.server.end["message"].startswith(
-        "image: this machine cannot run some/image because it has no container runtime "
-        "(docker is not installed; podman is not installed)."
+        "image: this machine cannot run the container image some/image, because neither docker nor podman works on "
+        "it (docker is not installed; podman is not installed)."
     )

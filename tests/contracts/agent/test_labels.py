@@ -73,7 +73,7 @@ def test_the_first_steps_of_a_resumed_script_are_reported(
     agent = play({"code": code})
     agent.server.work["resume"] = resume(agent.server, {"ckpt/last.pt": b"weights"}, 400)
     assert agent.run() == 0
-    assert b"the checkpoint of step 400 is restored" in agent.server.log
+    assert b"The checkpoint of step 400 was restored" in agent.server.log
     assert b"resuming" not in agent.server.log
     assert first_reported(agent) == first
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_that_cannot_be_restored_is_reported_as_a_start_from_the_be
     torn["files"][0]["sha256"] = "0" * 64
     agent.server.work["resume"] = torn
     assert agent.run() == 0
-    assert b"starting from the beginning" in agent.server.log
+    assert b"The job starts from the beginning" in agent.server.log
     assert first_reported(agent) == {"first_step": 0, "first_epoch": 0}
 
 

@@ -56,7 +56,7 @@ def test_a_damaged_checkpoint_starts_from_the_beginning_and_says_so(play: Play) 
     agent.server.blobs[sha(b"weights")] = b"garbage"
     assert agent.run() == 0
     log = bytes(agent.server.log).decode()
-    assert "the checkpoint of step 400 cannot be used" in log
+    assert "The checkpoint of step 400 cannot be used" in log
     assert "[]\nNone\nFalse\n" in log
 
 

@@ -101,6 +101,9 @@ def test_a_refused_report_does_not_block_later_ones(play: Play) -> None:
 
     agent.server._reports = reports  # type: ignore[method-assign]
     assert agent.run() == 0
-    assert bytes(agent.server.log) == b"[anygpu] the server refused a report: 422 invalid_report\nafter\n"
+    assert (
+        bytes(agent.server.log)
+        == b"[anygpu] The server refused a part of this job's output or metrics: 422 invalid_report\nafter\n"
+    )
     assert agent.server.end is not None
     assert (agent.server.end["metric_points"], agent.server.end["log_bytes"]) == (0, len(agent.server.log))

@@ -48,7 +48,7 @@ def test_setup_runs_first_and_its_failure_is_reported(play: Play) -> None:
     assert b"ready\n" in agent.server.log
     assert b"never" not in agent.server.log
     assert agent.server.end is not None
-    assert agent.server.end["message"] == "setup command 2 ended with code 3: exit 3"
+    assert agent.server.end["message"] == "setup: command 2 failed with exit code 3: exit 3"
 
 
 def test_a_missing_command_is_reported(play: Play) -> None:
@@ -63,4 +63,5 @@ def test_a_missing_interpreter_is_replaced_by_the_agents_own(away: Play, tmp_pat
     agent = away({"code": "print('ran')", "python": "/home/me/.venv/bin/python"})
     assert agent.run(HOME=str(tmp_path)) == 0
     assert bytes(agent.server.log).endswith(b"ran\n")
-    assert b"[anygpu] this machine has no /home/me/.venv/bin/python; the job runs with" in agent.server.log
+    said = b"[anygpu] The Python of this job, /home/me/.venv/bin/python, does not exist on this machine"
+    assert said in agent.server.log

@@ -89,7 +89,7 @@ def test_a_requirement_that_does_not_install_fails_with_the_installers_output(
     assert agent.finish(120) == 0
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "failed_to_start"
-    assert agent.server.end["message"].startswith(f"requirements: {tool} could not install them")
+    assert agent.server.end["message"].startswith(f"requirements: {tool} could not install the requirements")
     assert "no_such_thing" in agent.server.end["message"]
     assert b"never" not in agent.server.log
 
@@ -99,7 +99,8 @@ def test_a_failed_set_up_is_reported_with_its_last_lines(play: Play) -> None:
     assert agent.run() == 0
     assert agent.server.end is not None
     assert agent.server.end["message"] == (
-        "setup command 1 ended with code 3: echo no such dataset >&2; exit 3; its output ends with:\nno such dataset"
+        "setup: command 1 failed with exit code 3: echo no such dataset >&2; exit 3; its output ends with:"
+        "\nno such dataset"
     )
 
 

@@ -224,10 +224,10 @@ async def test_only_administrators_change_and_only_the_operator_lends_the_enviro
     rig = make()
     with pytest.raises(Forbidden, match="admin"):
         await rig.add(caller(role=Role.MEMBER))
-    with pytest.raises(Forbidden, match="only the operator may do"):
+    with pytest.raises(Forbidden, match="only the operator of the server may do"):
         await rig.add(caller(), credentials={})
     assert (await rig.add(caller(role=Role.OPERATOR), credentials={})).is_open
-    with pytest.raises(Forbidden, match="only the operator may do"):
+    with pytest.raises(Forbidden, match="only the operator of the server may do"):
         await rig.add(caller(), credentials={}, options={"cpus": 3}, replace=True)
     with pytest.raises(Forbidden, match="admin"):
         await rig.service.remove(caller(role=Role.MEMBER), "plug")
@@ -284,7 +284,7 @@ async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[.
         await rig.service.remove(caller(), "plug")
     assert caught.value.details["jobs"] == [view.id]
     assert [left.id for left in await rig.service.remove(caller(), "plug", force=True)] == [view.id]
-    with pytest.raises(Conflict, match="still has jobs"):  # its machines would be looked for elsewhere
+    with pytest.raises(Conflict, match="still runs jobs"):  # its machines would be looked for elsewhere
         await rig.add(caller(STRANGER))
     assert (await rig.add(caller())).is_open
 

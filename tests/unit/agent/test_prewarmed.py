@@ -27,7 +27,7 @@ def test_a_prewarmed_agent_takes_over_a_directory_and_its_log(tmp_path: Path) ->
     with theirs, start(theirs) as process, (tmp_path / "agent.log").open("wb") as log, ours:
         socket.send_fds(ours, [json.dumps(order).encode()], [log.fileno()])
         assert process.wait(30) == exit_codes.USAGE
-    assert f"{tmp_path} has no ticket.json" in (tmp_path / "agent.log").read_text()
+    assert f"{tmp_path} has no file ticket.json" in (tmp_path / "agent.log").read_text()
 
 
 def test_a_prewarmed_agent_exits_when_its_backend_closes_the_socket() -> None:

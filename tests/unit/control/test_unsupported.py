@@ -41,8 +41,8 @@ def test_what_cannot_be_kept_is_refused_by_its_place(asked: dict[str, Any], plac
     ("asked", "own", "place", "said"),
     [
         ({"workdir": "/home/me"}, False, "workdir.path", "only the server's own organisation"),
-        ({"workdir": "src"}, True, "workdir.path", "is not absolute"),
-        ({"workdir": {"snapshot": True}}, True, "workdir.snapshot", "needs an upload"),
+        ({"workdir": "src"}, True, "workdir.path", "is not an absolute path"),
+        ({"workdir": {"snapshot": True}}, True, "workdir.snapshot", "no files were uploaded"),
         ({"script": "../a.py"}, True, "script", "leads outside"),
         ({"script": "/a.py"}, True, "script", "absolute"),
         ({"script": r"C:\a.py"}, True, "script", "absolute"),

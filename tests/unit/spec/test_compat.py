@@ -103,7 +103,7 @@ def test_a_section_that_is_there_already_is_kept() -> None:
             {"model_name": "a", "config": {"resume_from": "s3://b/k"}},
             "body config.resume_from: 's3://b/k' is not a job",
         ),
-        ({"model_name": "a", "config": 5}, "body config: 5 should be an object"),
+        ({"model_name": "a", "config": 5}, "body config: 5 is not a JSON object"),
         ({"model_name": {}}, "body model_name: a mapping of 0 should be a valid text"),
         ({"model_name": False}, "body model_name: must be a string"),
         ({"model_params": {}}, "body model_params.architecture: is required"),
@@ -116,7 +116,7 @@ def test_a_section_that_is_there_already_is_kept() -> None:
         ({"code": "x", "preferences": {"optimize_for": "sped"}}, "did you mean 'speed'?"),
         (
             {"model_name": "a", "placement": 5, "config": {"executor": "aws"}},
-            "body placement: 5 should be a mapping",
+            "body placement: 5 is not a mapping",
         ),
         ([], "body: is not a JSON object"),
     ],

@@ -85,11 +85,11 @@ def test_a_problem_in_a_flag_does_not_point_at_a_line_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("flags", "sets", "said"),
     [
-        ({"gpuu": "A100"}, [], "unknown flag; did you mean 'gpu'?"),
-        ({"env": ("A",)}, [], "'A' is not a pair; write KEY=VALUE"),
-        ({}, ["limits.timeout"], "is not a setting"),
-        ({}, ["a..b=1"], "is not a setting"),
-        ({}, ["a." * 1000 + "b=1"], "is not a setting"),
+        ({"gpuu": "A100"}, [], "is not an option of a job; did you mean 'gpu'?"),
+        ({"env": ("A",)}, [], "'A' is not a pair of key and value; write KEY=VALUE"),
+        ({}, ["limits.timeout"], "does not set a field of the job"),
+        ({}, ["a..b=1"], "does not set a field of the job"),
+        ({}, ["a." * 1000 + "b=1"], "does not set a field of the job"),
     ],
 )
 def test_a_wrong_flag_is_an_invalid_spec(flags: dict[str, object], sets: list[str], said: str) -> None:

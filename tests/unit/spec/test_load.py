@@ -110,8 +110,8 @@ def test_a_file_is_read_by_its_suffix(tmp_path: Path) -> None:
         ("a.txt", b"script: a", "is not a job file"),
         ("a.yaml", b"\xff\xfe\x00", "is not UTF-8"),
         ("missing.yaml", None, "cannot be read"),
-        ("a.json", b'{"script": "a", "script": "b"}', "given twice"),
-        ("a.json", b"[" * 100_000, "is not JSON"),
+        ("a.json", b'{"script": "a", "script": "b"}', "is there twice"),
+        ("a.json", b"[" * 100_000, "is not valid JSON"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_an_invalid_spec(

@@ -19,7 +19,10 @@ def test_every_key_remembers_its_line() -> None:
 
 
 def test_a_key_given_twice_is_refused_with_both_lines() -> None:
-    assert refusal("a: 1\nb: 2\na: 3\n") == "job.yaml:3 a: the key is given twice; first on line 1"
+    assert (
+        refusal("a: 1\nb: 2\na: 3\n")
+        == "job.yaml:3 a: the key is there twice, first on line 1; remove one of the two"
+    )
 
 
 def test_keys_that_look_like_numbers_are_texts() -> None:
@@ -41,16 +44,16 @@ def test_aliases_of_aliases_cannot_fill_the_memory() -> None:
         ("[" * 100_000, "nested more than"),
         ("{a: " * 100_000, "nested more than"),
         ("- " * 50_000 + "x", "nested more than"),
-        ("a: &a [*a]", "no anchor"),
-        ("? [a]\n: b", "a key must be a text"),
-        ("a: &x [1]\n*x : b", "a key must be a text"),
-        ("a: b: c", "is not YAML"),
-        ("a: [", "is not YAML"),
-        ("a: \x01", "is not YAML"),
+        ("a: &a [*a]", "an anchor that is not defined"),
+        ("? [a]\n: b", "a key must be a string"),
+        ("a: &x [1]\n*x : b", "a key must be a string"),
+        ("a: b: c", "is not valid YAML"),
+        ("a: [", "is not valid YAML"),
+        ("a: \x01", "is not valid YAML"),
         ("a: !!python/object/apply:os.system [x]", "is not supported here"),
         ("a: !!python/name:os.system x", "is not supported here"),
         ("a: !!int x", "is not supported here"),
-        ("a: 1\n---\nb: 2", "a second document"),
+        ("a: 1\n---\nb: 2", "a second YAML document"),
         ("", "is not a mapping"),
         ("just words", "is not a mapping"),
         ("a: " + "x" * (3 << 20), "longer than 2 MiB"),

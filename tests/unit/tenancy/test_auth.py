@@ -121,7 +121,7 @@ async def test_only_the_operator_revokes_every_token(authenticator: Authenticato
     caller = await admin(authenticator)
     above, _ = await authenticator.create_token(LAB, Role.OPERATOR)
     elsewhere, _ = await authenticator.create_token(STRANGER, Role.MEMBER)
-    with pytest.raises(Forbidden, match="requires the role operator"):
+    with pytest.raises(Forbidden, match="needs the role operator"):
         await authenticator.revoke_token(caller, above.id)
     with pytest.raises(NotFound):
         await authenticator.revoke_token(caller, elsewhere.id)
@@ -141,5 +141,5 @@ def test_each_role_includes_those_after_it() -> None:
     assert Role.OPERATOR.includes(Role.VIEWER)
     assert not Role.MEMBER.includes(Role.ADMIN)
     assert [role for role in Role if role.can_write] == [Role.OPERATOR, Role.ADMIN, Role.MEMBER]
-    with pytest.raises(Forbidden, match="requires the role operator"):
+    with pytest.raises(Forbidden, match="needs the role operator"):
         ADMIN.require(Role.OPERATOR)

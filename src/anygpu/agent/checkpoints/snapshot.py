@@ -158,7 +158,10 @@ def _copy_unchanged(source: str, copy: str) -> None:
         if before == file_signature(after):
             os.utime(copy, ns=(after.st_mtime_ns, after.st_mtime_ns))
             return
-    raise OSError(f"{source} changed while it was being copied; the upload will be retried")
+    raise OSError(
+        f"the script changed {source} while the agent was copying it. The agent copies and uploads it "
+        "again later"
+    )
 
 
 def file_signature(status: os.stat_result) -> tuple[int, int, int]:

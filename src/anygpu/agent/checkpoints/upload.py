@@ -49,7 +49,10 @@ class FileChunk:
                 self.before_block()
                 block = file.read(min(left, BLOCK_BYTES))
                 if not block:
-                    raise OSError(f"{self.path} became shorter while it was uploaded")
+                    raise OSError(
+                        f"the script made {self.path} shorter while the agent was uploading it. Write to a new "
+                        "file and rename it"
+                    )
                 left -= len(block)
                 yield block
 
@@ -135,7 +138,10 @@ def _put_chunk(server: ServerClient, upload: dict[str, Any], chunk: FileChunk) -
     if response.status >= 300:
         raise RequestRefused(
             response.status,
-            {"detail": f"the blob store refused a chunk of {chunk.size} bytes", **parse_body(content)},
+            {
+                "detail": f"the bucket or server that stores files refused an upload of {chunk.size} bytes",
+                **parse_body(content),
+            },
         )
 
 

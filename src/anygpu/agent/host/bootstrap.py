@@ -61,7 +61,11 @@ def receive_agent(agent: str, transfer: dict[str, Any]) -> None:
     if actual != transfer["sha256"]:
         os.unlink(draft)
         print_reply(
-            {"error": "damaged", "detail": "the agent was damaged on the way: its sha256 is " + actual}
+            {
+                "error": "damaged",
+                "detail": "the agent's file was damaged during the transfer to this machine; it is sent again the next "
+                "time. The received file has the sha256 " + actual,
+            }
         )
         sys.exit(1)
     os.replace(draft, agent)

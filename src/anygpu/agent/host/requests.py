@@ -30,7 +30,9 @@ def main(argv: list[str]) -> int:
         if f"--{name}" in options:
             request[name] = int(options[f"--{name}"])
     if request["do"] in ("start", "watch", "kill") and not request["target"]:
-        sys.stderr.write(f"anygpu-agent: {argv[0]} needs the directory or the name of an attempt\n")
+        sys.stderr.write(
+            f"anygpu-agent: {argv[0]} needs one more argument: the directory or the name of an attempt\n"
+        )
         return exit_codes.USAGE
     handle_request(home, os.path.abspath(sys.argv[0]), request, _print_json)
     return 0
@@ -95,7 +97,10 @@ def _attempt_directory(attempts: str, target: str) -> str:
     if os.path.isabs(target):
         return os.path.normpath(target)
     if not target or "/" in target or target.startswith("."):
-        raise OSError(f"{target!r} is not the name of an attempt")
+        raise OSError(
+            f"{target!r} is not the name of an attempt's directory. Give a name without '/' that does not "
+            "start with '.', or an absolute path"
+        )
     return os.path.join(attempts, target)
 
 

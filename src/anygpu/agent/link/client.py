@@ -207,7 +207,10 @@ class TunnelAddress(ServerAddress):
             with open(self._path, encoding="utf-8") as file:
                 return str(json.load(file)["url"]).rstrip("/")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Unreachable(f"{self._path} does not contain the tunnel's URL: {error}") from error
+            raise Unreachable(
+                f"there is no SSH tunnel to the server now: its address cannot be read from {self._path} "
+                f"({error}). The server opens the tunnel again by itself"
+            ) from error
 
     def _close_outdated(self) -> None:
         seen, now = self._stamp(), ""

@@ -45,7 +45,10 @@ class HttpUrl:
     def __init__(self, url: str) -> None:
         scheme, separator, rest = url.partition("://")
         if not separator or scheme.lower() not in ("http", "https"):
-            raise ValueError(f"{url.split('?')[0]!r} is not an http:// or https:// URL")
+            raise ValueError(
+                f"{url.split('?')[0]!r} is not an address that can be downloaded. Give a URL that begins with "
+                "http:// or https://"
+            )
         netloc, slash, target = rest.partition("/")
         self.tls = scheme.lower() == "https"
         self.target = slash + target.partition("#")[0]
@@ -72,7 +75,9 @@ class StreamedResponse:
         try:
             yield from self._read_blocks()
         except OSError as error:
-            raise Unreachable(f"the response was cut off: {error}") from error
+            raise Unreachable(
+                f"the connection was lost in the middle of a response: {error}. Check the network of this machine"
+            ) from error
 
     def body(self) -> bytes:
         return b"".join(self.blocks())
@@ -91,7 +96,10 @@ class StreamedResponse:
         while size:
             block = self._file.read(min(size, BLOCK_BYTES))
             if not block:
-                raise Unreachable(f"the response was cut off {size} bytes early")
+                raise Unreachable(
+                    f"the connection was lost {size} bytes before the end of the response. Check the network of this "
+                    "machine"
+                )
             size -= len(block)
             yield block
 
@@ -99,7 +107,10 @@ class StreamedResponse:
         while True:
             line = self._file.readline(1024)
             if not line.endswith(b"\n"):
-                raise Unreachable("the response was cut off between chunks")
+                raise Unreachable(
+                    "the connection was lost in the middle of a response (between two chunks). Check the network of "
+                    "this machine"
+                )
             size = int(line.split(b";")[0], 16)
             yield from self._read_exactly(size)
             self._file.readline(1024)
@@ -202,10 +213,13 @@ class HttpConnection:
         assert self._file is not None
         line = self._file.readline(8192)
         if not line:
-            raise StaleConnection("the connection was closed without a response")
+            raise StaleConnection("the other side closed the connection without a response")
         parts = line.split(None, 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
-            raise Unreachable("the response is not HTTP/1.1")
+            raise Unreachable(
+                "the response is not HTTP/1.1. Check that the address is that of an HTTP server, and no proxy "
+                "changes the response"
+            )
         headers = self._read_headers()
         if parts[1] == b"100":
             return self._read_response(method)
@@ -220,10 +234,12 @@ class HttpConnection:
             if line in (b"\r\n", b"\n"):
                 return headers
             if not line.endswith(b"\n"):
-                raise Unreachable("the response was cut off in its headers")
+                raise Unreachable(
+                    "the connection was lost in the headers of a response. Check the network of this machine"
+                )
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
-        raise Unreachable("the response has too many headers")
+        raise Unreachable("the response has too many headers. Check that no proxy adds headers to it")
 
 
 def _wrap_tls(plain: socket.socket, host: str) -> socket.socket:

@@ -165,7 +165,7 @@ class SpoolSegment:
 
 
 MEMORY_LIMIT_BYTES = 16 * 2**20
-SERVER_AWAY = "the server could not be reached and the spool was full"
+SERVER_AWAY = "the server could not be reached, and the space for unsent output on this machine was full"
 DISK_FULL = "the disk was full"
 
 
@@ -237,7 +237,10 @@ class Spool:
             frame = self._frames[0]
             if frame.seq != seq:
                 return
-            frame.data = encode_log(seq, f"[anygpu] the server refused a report: {reason}\n".encode())
+            frame.data = encode_log(
+                seq,
+                f"[anygpu] The server refused a part of this job's output or metrics: {reason}\n".encode(),
+            )
             self.log_bytes += len(frame.data) - frame.data.index(b"\n") - 1 - frame.log_bytes
             self.metric_points -= frame.points
             frame.size, frame.points = len(frame.data), 0

@@ -55,8 +55,9 @@ def find_runtime(image: str) -> ContainerRuntime:
     if runtime is not None:
         return runtime
     raise CannotStart(
-        f"image: this machine cannot run {image} because it has no container runtime ({'; '.join(problems)}). "
-        "Use `requirements` instead of `image`, or choose another backend."
+        f"image: this machine cannot run the container image {image}, because neither docker nor podman "
+        f"works on it ({'; '.join(problems)}). Install one of them, set `requirements` instead of "
+        "`image`, or choose another backend with --on."
     )
 
 

@@ -128,7 +128,9 @@ def download(
     actual = file_sha256(part) if sha256 else None
     if actual != sha256:
         os.unlink(part)
-        raise CorruptDownload(f"{_without_query(url)} has sha256 {actual}, expected {sha256}")
+        raise CorruptDownload(
+            f"the file from {_without_query(url)} has the sha256 {actual}, not the expected {sha256}"
+        )
     os.replace(part, target)
 
 
@@ -138,7 +140,10 @@ def _download_once(server: ServerClient, url: str, part: str, between_blocks: Ca
     try:
         if response.status == 416:
             os.unlink(part)
-            raise Unreachable("the partial download does not match the file")
+            raise Unreachable(
+                "the rest of a partly downloaded file is not available; the download starts again from the "
+                "beginning"
+            )
         with open(part, "ab" if response.status == 206 else "wb") as file:
             for block in response.blocks():
                 between_blocks()
@@ -161,7 +166,10 @@ def _open_following_redirects(
         if not 300 <= response.status < 400 or not location:
             raise RequestRefused(response.status, {"detail": f"GET {_without_query(url)}", **problem})
         url = _resolve_location(url, location)
-    raise RequestRefused(508, {"title": f"too many redirects from {_without_query(url)}"})
+    raise RequestRefused(
+        508,
+        {"title": f"too many redirects. Give the final address of the file instead of {_without_query(url)}"},
+    )
 
 
 def _resolve_location(url: str, location: str) -> str:

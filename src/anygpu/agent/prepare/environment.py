@@ -41,7 +41,11 @@ def choose_interpreter(requested: str | None, is_remote: bool) -> tuple[str, str
     if requested.replace(".", "").isdigit():
         return _interpreter_for_version(requested)
     if is_remote and os.path.isabs(requested) and not os.path.exists(requested):
-        return sys.executable, f"this machine has no {requested}; the job runs with {sys.executable}"
+        return (
+            sys.executable,
+            f"The Python of this job, {requested}, does not exist on this machine; the job runs with "
+            f"{sys.executable} instead.",
+        )
     return requested, ""
 
 
@@ -53,7 +57,7 @@ def _interpreter_for_version(version: str) -> tuple[str, str]:
         return path, ""
     return (
         sys.executable,
-        f"this machine has no python{version}; the job runs with Python {agent_python_version()}",
+        f"This machine has no Python {version}; the job runs with Python {agent_python_version()} instead.",
     )
 
 

@@ -62,8 +62,9 @@ def fetch_dataset(
 def _check_local_dataset(path: str, cwd: str, is_remote: bool) -> None:
     if is_remote and not os.path.exists(os.path.join(cwd, path)):
         raise CannotStart(
-            f"the dataset {path} does not exist on this machine, and it was not uploaded with the job. "
-            "Name the backend when you submit the job (--on), or give the dataset as a URL."
+            f"the dataset {path} does not exist on this machine, and it was not uploaded with the job. Choose "
+            "the machine that has it with --on when you submit the job, or give the dataset as a URL "
+            "(--dataset https://...)."
         )
 
 

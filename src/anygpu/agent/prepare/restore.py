@@ -67,7 +67,8 @@ class PutBack:
             kept = f"{path}{self._suffix}-{number}"
         os.rename(path, kept)
         self._reporter.write_line(
-            f"{name} differs from the checkpoint and was renamed to {os.path.basename(kept)}"
+            f"{name} existed with other content than in the checkpoint. It was renamed to "
+            f"{os.path.basename(kept)}, and the file of the checkpoint took its place."
         )
 
 
@@ -97,10 +98,10 @@ def restore_checkpoint(
         path = _resume_path(paths, patterns, target_dir)
     except (CannotStart, CorruptDownload, OSError) as error:
         reporter.write_line(
-            f"the checkpoint of step {step} cannot be used: {error}; starting from the beginning"
+            f"The checkpoint of step {step} cannot be used: {error}. The job starts from the beginning."
         )
         return None
-    reporter.write_line(f"the checkpoint of step {step} is restored")
+    reporter.write_line(f"The checkpoint of step {step} was restored.")
     return RestoredCheckpoint(path, step)
 
 
@@ -115,7 +116,10 @@ def _fetch_file(file: dict[str, Any], target_dir: str, downloader: InputDownload
             downloader.fetch(chunk["url"], part, chunk["sha256"], relative)
             _append_chunk(part, whole.fileno())
     if file_sha256(target) != file["sha256"]:
-        raise CorruptDownload(f"{relative} does not have the sha256 it was saved with")
+        raise CorruptDownload(
+            f"the file {relative} of the checkpoint is damaged: its sha256 is not the one with which it was "
+            "saved"
+        )
     return relative
 
 
@@ -134,7 +138,7 @@ def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
     itself. `paths` starts with the newest file.
     """
     if not paths:
-        raise CorruptDownload("the checkpoint has no files")
+        raise CorruptDownload("the checkpoint contains no files")
     for path in paths:
         if os.path.basename(path) == DIRECTORY_MARK:
             return os.path.join(root, os.path.dirname(path))
@@ -144,7 +148,9 @@ def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
 
 def checked_relative_path(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or not path:
-        raise CorruptDownload(f"{path!r} is outside of the working directory")
+        raise CorruptDownload(
+            f"the checkpoint contains the path {path!r}, which is outside of the working directory"
+        )
     return path
 
 

@@ -125,12 +125,13 @@ class Preparation:
         cwd = os.path.normpath(os.path.join(root, self._job.subdir)) if self._job.subdir else root
         if os.path.commonpath([cwd, root]) != os.path.normpath(root):
             raise CannotStart(
-                f"subdir {self._job.subdir!r} is outside of the working directory. Use a relative path without `..`."
+                f"workdir.subdir: {self._job.subdir!r} is outside of the working directory. Give a relative path "
+                "without `..`."
             )
         if directory is not None and not os.path.isdir(cwd):
             raise CannotStart(
-                f"the working directory {cwd} does not exist on this machine. Submit the job from a directory that "
-                "exists here, or with a snapshot of its files (`anygpu run --snapshot`)."
+                f"the working directory {cwd} does not exist on this machine. Submit the job from a directory "
+                "that exists here, or upload a copy of its files with `anygpu run --snapshot`."
             )
         directories = JobDirectories(cwd, None if directory is None else work_dir)
         directories.create()
@@ -201,7 +202,7 @@ class Preparation:
             if result.exit_code != 0:
                 output = f"; its output ends with:\n{result.tail}" if result.tail else ""
                 raise CannotStart(
-                    f"setup command {number} ended with code {result.exit_code}: {shown}{output}"
+                    f"setup: command {number} failed with exit code {result.exit_code}: {shown}{output}"
                 )
 
     def _container_plan(
@@ -216,8 +217,8 @@ class Preparation:
             result = self._commands.run(pull, directories.cwd, _with_installer_variables(env))
             if result.exit_code != 0:
                 raise CannotStart(
-                    f"image: {image} could not be pulled (exit code {result.exit_code}). Check its name, and that the "
-                    f"machine may read from its registry. The output ends with:\n{result.tail}"
+                    f"image: the container image {image} could not be pulled (exit code {result.exit_code}). Check "
+                    f"its name, and that this machine may read from its registry. The output ends with:\n{result.tail}"
                 )
         name = self._assignment.name
         argv = containers.run_command(
@@ -244,7 +245,10 @@ class Preparation:
                 file.write(job.code)
             return [python, path]
         if not job.argv:
-            raise CannotStart("the job has no command: it needs one of argv, shell or code")
+            raise CannotStart(
+                "the server sent a job without a command to run. This is a bug in anygpu; report it with the "
+                "spec of the job (`anygpu show --spec`)"
+            )
         return [python if job.argv[0] in ("python", "python3") else job.argv[0], *job.argv[1:]]
 
 
@@ -278,6 +282,6 @@ def _check_python_for_trainers(python: str) -> None:
     version = environment.agent_python_version()
     if python == sys.executable and tuple(map(int, version.split(".")[:2])) < MIN_PYTHON_FOR_TRAINERS:
         raise CannotStart(
-            f"trainers need Python 3.10 or newer, and this machine has Python {version}. Install a newer one and "
-            "name it with `python`, or set `image`."
+            f"trainers need Python 3.10 or newer, and this machine has Python {version}. Install a newer "
+            "Python and set `python` in the spec to its path, or set `image`."
         )

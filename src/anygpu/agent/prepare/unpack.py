@@ -53,11 +53,13 @@ def unpack_parts(parts: Iterator[str], target: str, max_bytes: int = MAX_BYTES) 
 
 def _check_limits(entries: int, total_bytes: int, max_bytes: int, free_bytes: int) -> None:
     """Raise `UnsafeArchive` if the entries so far exceed a limit. Called before an entry is written."""
-    advice = "Leave out files that the job does not need."
+    advice = "Leave out files that the job does not need (list them in .anygpuignore)."
     if entries > MAX_ENTRIES:
         raise UnsafeArchive(f"the archive has more than {MAX_ENTRIES:,} files and directories. {advice}")
     if total_bytes > max_bytes:
-        raise UnsafeArchive(f"the archive unpacks to more than {max_bytes:,} bytes, the limit. {advice}")
+        raise UnsafeArchive(
+            f"the archive has more than {max_bytes:,} bytes when it is unpacked, which is the limit. {advice}"
+        )
     if total_bytes > free_bytes:
         raise UnsafeArchive(
             f"the archive does not fit on the disk, which has {free_bytes:,} bytes free. {advice}"
@@ -105,7 +107,9 @@ class _GzipStream:
         try:
             self._buffer += self._inflate.decompress(raw, READ_BYTES)
         except zlib.error as error:
-            raise UnsafeArchive(f"the archive is not a .tar.gz: {error}") from error
+            raise UnsafeArchive(
+                f"the archive is not a .tar.gz file, or it is damaged: {error}. Submit the job again."
+            ) from error
         return bool(raw)
 
 
@@ -131,15 +135,22 @@ def _entries(stream: _GzipStream) -> Iterator[TarEntry]:
 def _apply_overrides(entry: TarEntry, overrides: dict[str, str]) -> None:
     if entry.kind == SPARSE or any(key.startswith("GNU.sparse.") for key in overrides):
         raise UnsafeArchive(
-            f"{entry.name!r} is stored as a sparse file. Exclude it, or pack it without --sparse."
+            f"the archive stores {entry.name!r} as a sparse file, which is not supported. Leave it out, or "
+            "pack it without tar's option --sparse."
         )
     entry.name = overrides.get("path", entry.name)
     entry.link = overrides.get("linkpath", entry.link)
     if "\0" in entry.name or "\0" in entry.link:
-        raise UnsafeArchive(f"the name {entry.name!r} in the archive contains a NUL character")
+        raise UnsafeArchive(
+            f"the archive has a file with a NUL character in its name, {entry.name!r}. Rename it, or leave it "
+            "out."
+        )
     size = overrides.get("size")
     if size is not None and not _is_number(size):
-        raise UnsafeArchive(f"the archive is damaged: the size of {entry.name!r} is {size[:40]!r}")
+        raise UnsafeArchive(
+            f"the archive is damaged: the size of {entry.name!r} is {size[:40]!r}, which is not a number. "
+            "Submit the job again."
+        )
     entry.size = (entry.size if size is None else int(size)) if entry.kind in REGULAR else 0
 
 
@@ -202,11 +213,17 @@ def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
     if path == target and entry.kind == DIRECTORY:
         return
     if path == target:
-        raise UnsafeArchive(f"{entry.name!r} is not the name of a file")
+        raise UnsafeArchive(
+            f"the archive has an entry {entry.name!r}, which cannot be the name of a file. Pack it again "
+            "without this entry."
+        )
     try:
         _create(entry, stream, path, target)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise UnsafeArchive(f"{entry.name!r} is in the archive as a file and as a directory") from error
+        raise UnsafeArchive(
+            f"{entry.name!r} is in the archive twice: as a file and as a directory. Pack it again with only "
+            "one of them."
+        ) from error
 
 
 def _create(entry: TarEntry, stream: _GzipStream, path: str, target: str) -> None:
@@ -219,7 +236,9 @@ def _create(entry: TarEntry, stream: _GzipStream, path: str, target: str) -> Non
     elif entry.kind == HARD_LINK:
         _hard_link(entry, path, target)
     else:
-        raise UnsafeArchive(f"{entry.name!r} is a device or another special file. Exclude it.")
+        raise UnsafeArchive(
+            f"{entry.name!r} is a device or another special file, which cannot be unpacked. Leave it out."
+        )
 
 
 def _target_path(name: str, target: str) -> str:
@@ -229,12 +248,18 @@ def _target_path(name: str, target: str) -> str:
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts:
-        raise UnsafeArchive(f"{name!r} would be unpacked outside of the working directory")
+        raise UnsafeArchive(
+            f"{name!r} in the archive would be unpacked outside of the working directory. Use relative paths "
+            "without `..`."
+        )
     path = target
     for part in parts[:-1]:
         path = os.path.join(path, part)
         if os.path.islink(path):
-            raise UnsafeArchive(f"{name!r} would be unpacked through a link")
+            raise UnsafeArchive(
+                f"{name!r} in the archive would be unpacked through a symbolic link. Replace the link by a "
+                "directory."
+            )
     return os.path.join(path, *parts[-1:])
 
 
@@ -248,7 +273,10 @@ def _symlink(entry: TarEntry, path: str, target: str) -> None:
     ups = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
     depth = len(os.path.relpath(path, target).split(os.sep)) - 1
     if entry.link.startswith("/") or ups > depth or ".." in parts[ups:]:
-        raise UnsafeArchive(f"{entry.name!r} is a link that leaves the working directory: {entry.link!r}")
+        raise UnsafeArchive(
+            f"{entry.name!r} is a link to {entry.link!r}, outside of the working directory. Replace the link "
+            "by a copy, or leave it out."
+        )
     _make_way(path)
     os.symlink(entry.link, path)
 
@@ -264,7 +292,10 @@ def _hard_link(entry: TarEntry, path: str, target: str) -> None:
         entry.link = os.readlink(source)
         _symlink(entry, path, target)
     elif not os.path.isfile(source):
-        raise UnsafeArchive(f"{entry.name!r} is a link to {entry.link!r}, which is not an earlier file")
+        raise UnsafeArchive(
+            f"{entry.name!r} is a hard link to {entry.link!r}, which does not come before it in the archive. "
+            "Replace the link by a copy."
+        )
     elif source != path:
         _make_way(path)
         os.link(source, path, follow_symlinks=False)

@@ -147,8 +147,9 @@ def _create_with_pip(
         return [python, "-m", "pip", "--python", venv_python]
     if not _runs_without_error(python, "import venv, ensurepip"):
         raise CannotStart(
-            f"requirements: {python} has no venv module or an old pip, and there is no uv. Install uv or "
-            "python3-venv on the machine or in its image."
+            f"requirements: no virtual environment can be created on this machine: {python} has no venv "
+            "module or a pip older than 22.3, and uv is not installed. Install uv or python3-venv on the "
+            "machine or in its image."
         )
     _run_or_fail(run, [*venv, directory], env)
     return [venv_python, "-m", "pip"]
@@ -173,7 +174,8 @@ def _requirements_for_pip(python: str, requirements: list[str], cwd: str) -> lis
     dependencies = _query([python, "-c", READ_DEPENDENCIES, os.path.join(cwd, requirements[1])])
     if dependencies is None:
         raise CannotStart(
-            f"requirements: the dependencies in {requirements[1]} cannot be read. Check that it is valid TOML."
+            f"requirements: the dependencies in {requirements[1]} cannot be read. Check that it is valid TOML "
+            "and has the section [project]."
         )
     return dependencies.split("\n") if dependencies else []
 
@@ -200,7 +202,8 @@ def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:
         output = f" Its output ends with:\n{result.tail}" if result.tail else ""
         tool = "uv" if os.path.basename(argv[0]) == "uv" else "pip" if "pip" in argv else "venv"
         raise CannotStart(
-            f"requirements: {tool} could not install them (exit code {result.exit_code}).{output}"
+            f"requirements: {tool} could not install the requirements of the job (exit code "
+            f"{result.exit_code}). Correct the requirements.{output}"
         )
 
 

@@ -82,7 +82,9 @@ class ScriptReports:
         except OSError as error:
             if "file" not in self._warned:
                 self._warned.add("file")
-                self.on_warning(f"reports of the script through `import anygpu` cannot be read: {error}")
+                self.on_warning(
+                    f"The metrics that the script reports with `import anygpu` cannot be read: {error}"
+                )
             return False
         return True
 

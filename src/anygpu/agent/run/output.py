@@ -171,7 +171,8 @@ class OutputStream:
             # An error in the parsers must not end a training run.
             self._parsing_failed = True
             self._reporter.write_line(
-                f"metrics are no longer read from the output because of an error: {error!r}"
+                f"A bug in anygpu stopped reading metrics from the output ({error!r}); the job continues. Please "
+                "report it."
             )
 
     def _report_readings(self, readings: list[Any], at: float) -> None:

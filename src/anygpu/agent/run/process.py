@@ -125,7 +125,13 @@ def _describe_error(argv: Sequence[str], cwd: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and not os.path.isdir(cwd):
         return f"the working directory {cwd} does not exist. Check that no setup command removes it."
     if isinstance(error, FileNotFoundError):
-        return f"{argv[0]!r} was not found. Give its path, or install it on the machine that runs the job."
+        return (
+            f"the program {argv[0]!r} was not found on this machine. Give its full path in the command, or "
+            "install it here."
+        )
     if isinstance(error, PermissionError):
-        return f"{argv[0]!r} is not executable. Run chmod +x on it, or start it with its interpreter."
-    return f"{argv[0]!r} could not be started: {error}"
+        return (
+            f"the program {argv[0]!r} is not executable. Run chmod +x on it, or start it with its interpreter "
+            "(python FILE)."
+        )
+    return f"the command {argv[0]!r} could not be started: {error}. Check the command of the job."

@@ -60,7 +60,8 @@ def timeout_stop(now: float, grace_s: float) -> StopRequest:
 def lost_lease_stop(now: float, grace_s: float) -> StopRequest:
     return StopRequest(
         "lease_lost",
-        "the server could not be reached before the lease ended",
+        "the agent could not reach the server for so long that it may no longer run the job (its lease "
+        "ended)",
         4,
         _immediate_steps(now, grace_s),
     )
@@ -68,7 +69,10 @@ def lost_lease_stop(now: float, grace_s: float) -> StopRequest:
 
 def rejection_stop(now: float, grace_s: float, refusal: str) -> StopRequest:
     return StopRequest(
-        "lease_lost", f"the server no longer knows this attempt: {refusal}", 4, _immediate_steps(now, grace_s)
+        "lease_lost",
+        f"the server says that this attempt has ended or is unknown: {refusal}",
+        4,
+        _immediate_steps(now, grace_s),
     )
 
 

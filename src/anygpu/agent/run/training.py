@@ -147,8 +147,8 @@ class TrainingMonitor:
             total = sum(size for _, size in found.left_out) / 2**20
             largest = ", ".join(f"{name} ({size / 2**20:.1f} MiB)" for name, size in found.left_out[:3])
             self._reporter.write_line(
-                f"{len(found.left_out)} new files ({total:.1f} MiB) exceed the limit for results and are not kept, "
-                f"such as {largest}. Name the files to keep with `outputs` (--output)."
+                f"{len(found.left_out)} new files ({total:.1f} MiB) are above the size limit for results and are "
+                f"not kept, such as {largest}. To keep files of any size, name them with `outputs` (--output)."
             )
         return found.kept
 
@@ -300,7 +300,7 @@ class TrainingMonitor:
         number = os.path.basename(announced["snapshot"])
         parent = os.path.join(self._attempt_dir.channel_dir, folder)
         if not number.isdigit() or os.path.islink(parent):
-            raise ValueError(f"{announced['snapshot']!r} is not a snapshot of the anygpu module")
+            raise ValueError(f"{announced['snapshot']!r} is not a path that anygpu.checkpoint() has written")
         return os.path.join(parent, number)
 
 

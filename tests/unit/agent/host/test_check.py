@@ -13,5 +13,8 @@ def test_a_machine_without_gpus_reports_its_cpus_and_the_problem(
     monkeypatch.setenv("PATH", str(tmp_path))
     facts = check_host(str(tmp_path / ".anygpu"), cpu_count=3)
     assert (facts["cpus"], facts["free_cpus"]) == (3, 3)
-    assert (facts["gpus"], facts["gpu_problem"]) == ([], "nvidia-smi is not installed")
+    assert (facts["gpus"], facts["gpu_problem"]) == (
+        [],
+        "nvidia-smi is not installed on this machine, or not in its PATH",
+    )
     assert facts["memory_gib"] > 0

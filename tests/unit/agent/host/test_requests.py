@@ -32,7 +32,9 @@ def test_a_subcommand_prints_one_line_of_json(words: list[str], tmp_path: Path) 
 
 def test_a_subcommand_without_its_directory_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert requests.main(["--start"]) == 2
-    assert "--start needs the directory or the name of an attempt" in capsys.readouterr().err
+    assert (
+        "--start needs one more argument: the directory or the name of an attempt" in capsys.readouterr().err
+    )
 
 
 def test_a_kill_before_the_start_request_blocks_the_start(tmp_path: Path) -> None:

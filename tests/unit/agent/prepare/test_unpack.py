@@ -93,7 +93,7 @@ def test_entries_outside_of_the_target_and_special_files_are_refused(
 
 def test_an_archive_that_unpacks_to_more_than_allowed_is_refused(tmp_path: Path) -> None:
     packed = archive(tmp_path / "a.tar.gz", entry("zeros", data=bytes(2_000_000)))
-    with pytest.raises(UnsafeArchive, match="unpacks to more than 1,000,000 bytes"):
+    with pytest.raises(UnsafeArchive, match="has more than 1,000,000 bytes"):
         unpack(packed, str(tmp_path / "out"), max_bytes=1_000_000)
     assert not (tmp_path / "out" / "zeros").exists(), "the size is checked before the file is written"
 
@@ -141,11 +141,11 @@ FILE = header(b"f", b"0", b"1") + padded(b"x")
         ([pax(b"22 GNU.sparse.major=1\n"), FILE], "sparse"),
         ([header(b"f", b"S", b"1"), padded(b"x")], "sparse"),
         ([pax(b"6 a=b\n")] * 100 + [FILE], "too many extended headers"),
-        ([header(b"big", b"0", b"77777777777")], "unpacks to more than 1,000,000,000 bytes"),
-        ([header(b".", b"0", b"1"), padded(b"x")], "not the name of a file"),
+        ([header(b"big", b"0", b"77777777777")], "has more than 1,000,000,000 bytes"),
+        ([header(b".", b"0", b"1"), padded(b"x")], "cannot be the name of a file"),
         ([FILE, header(b"f/g", b"0", b"1"), padded(b"x")], "as a file and as a directory"),
         ([header(b"d", b"5"), header(b"d", b"0", b"1"), padded(b"x")], "as a file and as a directory"),
-        ([header(b"l", b"1", link=b"missing")], "not an earlier file"),
+        ([header(b"l", b"1", link=b"missing")], "does not come before it"),
     ],
 )
 def test_raw_headers_that_are_invalid_are_refused_with_the_reason(
@@ -163,7 +163,7 @@ def test_a_hard_link_to_a_deeper_symbolic_link_does_not_leave_the_target(tmp_pat
         entry("outer", tarfile.LNKTYPE, "a/b/c/inner"),
         entry("outer", data=b"x"),
     )
-    with pytest.raises(UnsafeArchive, match="leaves the working directory"):
+    with pytest.raises(UnsafeArchive, match="outside of the working directory"):
         unpack(packed, str(tmp_path / "deep" / "er" / "out"))
     assert not any(path.name == "x" for path in tmp_path.rglob("*"))
 
