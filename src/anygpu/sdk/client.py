@@ -124,6 +124,39 @@ class Client:
         query = {"name": list(names) or None, "points": points, "attempt": attempt}
         return self._get(_job_path(job_id, "metrics"), query)
 
+    def metrics_summary(self, job_id: str) -> Json:
+        """Return all metrics of all attempts with their extremes and last values, without points."""
+        return self._get(_job_path(job_id, "metrics/summary"))
+
+    def metrics_history(
+        self,
+        job_id: str,
+        names: Sequence[str],
+        *,
+        points: int = 1000,
+        attempt: int | None = None,
+        from_step: int | None = None,
+        to_step: int | None = None,
+    ) -> Json:
+        """Return points of the named metrics in every attempt, as lists of steps, times and values."""
+        query = {"name": list(names), "points": points, "attempt": attempt}
+        return self._get(
+            _job_path(job_id, "metrics/history"), {**query, "from_step": from_step, "to_step": to_step}
+        )
+
+    def telemetry(
+        self,
+        job_id: str,
+        *,
+        points: int = 300,
+        attempt: int | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+    ) -> Json:
+        """Return the stored use of GPUs, CPU, memory, disk and network in every attempt."""
+        query = {"points": points, "attempt": attempt, "from_ms": from_ms, "to_ms": to_ms}
+        return self._get(_job_path(job_id, "telemetry"), query)
+
     def events(self, job_id: str, *, after: int = 0, limit: int | None = None) -> Json:
         return self._get(_job_path(job_id, "events"), {"after": after, "limit": limit})
 

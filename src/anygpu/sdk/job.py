@@ -136,6 +136,31 @@ class Job:
         series = self._client.metrics(self.id, names=names, points=points)["series"]
         return {each["name"]: each["points"] for each in series}
 
+    def metrics_history(
+        self, *names: str, points: int = 1000, from_step: int | None = None, to_step: int | None = None
+    ) -> dict[str, dict[int, list[list[Any]]]]:
+        """Return for each metric, by the number of the attempt, a list of `[step, time, value]`.
+
+        With `from_step` or `to_step`, only these steps are read, so that a short range has every point.
+        """
+        answer = self._client.metrics_history(
+            self.id, names, points=points, from_step=from_step, to_step=to_step
+        )
+        history: dict[str, dict[int, list[list[Any]]]] = {name: {} for name in names}
+        for attempt in answer["attempts"]:
+            for series in attempt["series"]:
+                columns = zip(series["steps"], series["times"], series["values"], strict=True)
+                history[series["name"]][attempt["attempt"]] = [list(point) for point in columns]
+        return history
+
+    def telemetry(self, *, points: int = 300) -> dict[int, dict[str, list[list[float]]]]:
+        """Return the use of the machine, by the number of the attempt: a list of `[time, value]` for each series."""
+        answer = self._client.telemetry(self.id, points=points)
+        return {
+            attempt["attempt"]: {series["name"]: series["points"] for series in attempt["series"]}
+            for attempt in answer["attempts"]
+        }
+
     def result(self, timeout_s: float | None = None) -> dict[str, Any]:
         """Wait until the job ends and return its details. Raise JobFailed if the job did not complete."""
         job = self._wait_until_ended(timeout_s)

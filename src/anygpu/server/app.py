@@ -25,6 +25,7 @@ from anygpu.server.routes import (
     queue,
     reports,
     secrets,
+    series,
     snapshots,
     streams,
     tokens,
@@ -36,6 +37,7 @@ METHOD_NOT_ALLOWED = 405
 ROUTERS = (
     jobs,
     reports,
+    series,
     streams,
     uploads,
     snapshots,

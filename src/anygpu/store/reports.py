@@ -60,6 +60,19 @@ class SeriesSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSamples:
+    """Points of some metrics of an attempt, read at one moment.
+
+    `counts` has the number of stored points of each metric; `cursor` is the number of stored points of all
+    metrics, which is the cursor from which newer points follow.
+    """
+
+    points: Mapping[str, Sequence[MetricPoint]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    cursor: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
     """Bytes of a log from offset `start`.
 
@@ -108,11 +121,21 @@ class Reports(Protocol):
 
     async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]: ...
 
-    async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
-        """Return at most `max_count` points of one metric, for charts.
+    async def samples(
+        self,
+        job_id: str,
+        attempt: int,
+        names: Sequence[str],
+        *,
+        max_count: int,
+        from_step: int | None = None,
+        to_step: int | None = None,
+    ) -> MetricSamples:
+        """Return at most `max_count` points of each of these metrics, for charts. Unknown names are left out.
 
-        The result has the first and the last point. The points in between are divided into ranges of equal
-        length (buckets), and the result has the lowest and the highest point of each bucket.
+        With `from_step` or `to_step`, only points of these steps are returned (both ends included). The result
+        has the first and the last point. The points in between are divided into ranges of equal length
+        (buckets), and the result has the lowest and the highest point of each bucket, and its first NaN.
         """
         ...
 

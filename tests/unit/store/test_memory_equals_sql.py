@@ -166,5 +166,6 @@ async def _agree(memory: Reports, sql: Reports, attempt: int, chance: random.Ran
     for most in (3, 1000):
         history = await memory.telemetry(job, attempt, max_count=most)
         assert list(history) == list(await sql.telemetry(job, attempt, max_count=most))
-    whole = await memory.sample(job, attempt, "b", max_count=5000)
-    assert list(whole) == list(await sql.sample(job, attempt, "b", max_count=5000))
+    for options in ({}, {"from_step": 5}, {"from_step": 3, "to_step": 40}):
+        whole = await memory.samples(job, attempt, ["b", "zzz"], max_count=5000, **options)
+        assert whole == await sql.samples(job, attempt, ["b", "zzz"], max_count=5000, **options)

@@ -1,6 +1,7 @@
 """Output of a job: logs, metrics, events, checkpoints and artifacts."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -26,7 +27,7 @@ from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.jobs import JobRef
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.blobs.checkpoints import FileDownload
-from anygpu.store.reports import SeriesSummary
+from anygpu.store.reports import MetricPoint, SeriesSummary
 
 router = api_router("/api/v1/training/{ref}", tag="results")
 
@@ -83,31 +84,18 @@ async def get_metrics(
     number = attempt_number(view, attempt)
     if number == 0:
         return JsonResponse({"attempt": 0, "cursor": 0, "series": []})
-    row = await services.reports.state(view.id, number)
-    summaries = await services.reports.series(view.id, number)
-    series = [
-        await _read_series(services, view.id, number, each, points)
-        for each in summaries
-        if name is None or each.name in name
+    summaries = [
+        each for each in await services.reports.series(view.id, number) if name is None or each.name in name
     ]
-    return JsonResponse({"attempt": number, "cursor": row.marks.metric_points, "series": series})
+    names = [each.name for each in summaries if points]
+    samples = await services.reports.samples(view.id, number, names, max_count=points)
+    series = [_render_series(each, samples.points.get(each.name, ())) for each in summaries]
+    return JsonResponse({"attempt": number, "cursor": samples.cursor, "series": series})
 
 
-async def _read_series(
-    services: Services, job_id: str, attempt: int, summary: SeriesSummary, max_points: int
-) -> dict[str, object]:
-    sampled = (
-        await services.reports.sample(job_id, attempt, summary.name, max_count=max_points)
-        if max_points
-        else ()
-    )
+def _render_series(summary: SeriesSummary, sampled: Sequence[MetricPoint]) -> dict[str, object]:
     return {
-        "name": summary.name,
-        "count": summary.count,
-        "min": summary.min,
-        "max": summary.max,
-        "last": summary.last,
-        "last_step": summary.last_step,
+        **asdict(summary),
         "points": [(point.step, point.at, point.value) for point in sampled],
     }
 

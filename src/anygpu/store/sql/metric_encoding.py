@@ -15,7 +15,7 @@ from itertools import accumulate
 from operator import itemgetter, sub
 from struct import Struct
 
-from anygpu.store.sampling import extreme_indices
+from anygpu.store.sampling import extreme_indices, first_nan_index
 
 SKETCH_GROUP = 64  # points per group; a sketch keeps the extremes of each group
 MIN_COMPRESSED_BYTES = 128  # below this size compression saves nothing
@@ -90,11 +90,15 @@ def decode_points(data: bytes) -> PointColumns:
 
 
 def sketch(points: PointColumns) -> PointColumns:
-    """Return fewer points of a chunk, for charts: the first, the last, and the extremes of each 64 points."""
+    """Return fewer points of a chunk, for charts.
+
+    These are the first and the last point, and of each 64 points the lowest, the highest and the first NaN.
+    """
     count = len(points)
     chosen = {0, count - 1}
     for start in range(0, count, SKETCH_GROUP):
         chosen.update(extreme_indices(points.values, start, start + SKETCH_GROUP))
+        chosen.update(first_nan_index(points.values, start, start + SKETCH_GROUP))
     return points.take(sorted(chosen))
 
 

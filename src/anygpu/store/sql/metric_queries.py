@@ -1,4 +1,4 @@
-"""Read metrics: in arrival order for clients that follow a job, and by series for charts."""
+"""Read metrics: summaries, and points in arrival order for clients that follow a job."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 from collections.abc import Iterator
@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from sqlalchemy import Connection
 
 from anygpu.store.reports import MetricPoint, SeriesSummary
-from anygpu.store.sampling import downsample_indices
 from anygpu.store.search import storable_text
 from anygpu.store.sql.attempts import AttemptRecord
-from anygpu.store.sql.metric_encoding import SKETCH_GROUP, PointColumns, decode_points
+from anygpu.store.sql.metric_encoding import PointColumns, decode_points
 from anygpu.store.sql.metrics import SERIES_COLUMNS, MetricSeries, nan_if_none, unsorted_points
 from anygpu.store.sql.statements import fetch_all, fetch_one
 
 ROWS_PER_READ = 32  # batches or chunks per query
-# With this many points per drawn point, sketches are precise enough: every bucket has several groups.
-DRAW_FROM_SKETCHES = SKETCH_GROUP
 
 
 def series_summaries(connection: Connection, attempt_id: int) -> list[SeriesSummary]:
@@ -78,8 +75,8 @@ def series_points_after(
         points.extend(chunk.take(index for index, ordinal in enumerate(chunk.keys) if ordinal > after))
         if len(points) >= limit:
             part = points.slice(0, limit)
-            return _to_points(name, part), part.keys[-1]
-    return _to_points(name, points), max(after, attempt.metric_points)
+            return to_points(name, part), part.keys[-1]
+    return to_points(name, points), max(after, attempt.metric_points)
 
 
 def _read_chunks(
@@ -94,21 +91,6 @@ def _read_chunks(
         yield from (decode_points(data) for _, data in chunks)
         start = chunks[-1][0]
     yield _unsorted_points(connection, attempt, series)
-
-
-def sample_series(
-    connection: Connection, attempt: AttemptRecord, name: str, max_count: int
-) -> list[MetricPoint]:
-    series = _find_series(connection, attempt.id, name)
-    if series is None:
-        return []
-    column = "sketch" if series.count > max_count * DRAW_FROM_SKETCHES else "data"
-    sql = f"SELECT {column} FROM metric_chunks WHERE attempt_id = ? AND series = ? ORDER BY first"
-    points = PointColumns.empty()
-    for (data,) in fetch_all(connection, sql, (attempt.id, series.series)):
-        points.extend(decode_points(data))
-    points.extend(_unsorted_points(connection, attempt, series))
-    return _to_points(name, points.take(downsample_indices(points.values, max_count)))
 
 
 def _find_series(connection: Connection, attempt_id: int, name: str) -> MetricSeries | None:
@@ -127,7 +109,7 @@ def _unsorted_points(connection: Connection, attempt: AttemptRecord, series: Met
     return selected
 
 
-def _to_points(name: str, columns: PointColumns) -> list[MetricPoint]:
+def to_points(name: str, columns: PointColumns) -> list[MetricPoint]:
     return [
         MetricPoint(name, *rest) for rest in zip(columns.steps, columns.times, columns.values, strict=True)
     ]

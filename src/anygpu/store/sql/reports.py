@@ -13,15 +13,17 @@ from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     LogPart,
     MetricPoint,
+    MetricSamples,
     ReportBatch,
     ReportState,
     SeriesSummary,
 )
 from anygpu.store.sampling import thin_evenly
 from anygpu.store.search import storable_text
-from anygpu.store.sql import attempts, deletion, logs, metric_queries, metrics
+from anygpu.store.sql import attempts, deletion, logs, metric_queries, metric_samples, metrics
 from anygpu.store.sql.attempts import AttemptRecord, from_text, to_text
 from anygpu.store.sql.database import Database
+from anygpu.store.sql.metric_samples import StepRange
 from anygpu.store.sql.statements import execute, fetch_all, placeholders
 
 Key = TypeVar("Key")
@@ -101,12 +103,22 @@ class SqlReports:
             [],
         )
 
-    async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
+    async def samples(
+        self,
+        job_id: str,
+        attempt: int,
+        names: Sequence[str],
+        *,
+        max_count: int,
+        from_step: int | None = None,
+        to_step: int | None = None,
+    ) -> MetricSamples:
+        steps = StepRange.between(from_step, to_step)
         return await self._read_attempt(
             job_id,
             attempt,
-            lambda connection, state: metric_queries.sample_series(connection, state, name, max_count),
-            [],
+            lambda connection, state: metric_samples.sample(connection, state, names, max_count, steps),
+            MetricSamples(),
         )
 
     async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:

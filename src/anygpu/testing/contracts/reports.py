@@ -9,7 +9,7 @@ import pytest
 
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
-from anygpu.store.reports import MetricPoint, ReportBatch, Reports, ReportState, SeriesSummary
+from anygpu.store.reports import MetricPoint, MetricSamples, ReportBatch, Reports, ReportState, SeriesSummary
 from anygpu.testing.samples.jobs import START_MS, job_id
 
 JOB = job_id(1)
@@ -53,6 +53,11 @@ async def whole_log(store: Reports, *, attempt: int = 1, page: int = 1000) -> by
         offset = part.start + len(part.data)
 
 
+async def sample(store: Reports, **options: int) -> Sequence[MetricPoint]:
+    """Return the sample of the metric `loss`."""
+    return (await store.samples(JOB, 1, ["loss"], **options)).points["loss"]
+
+
 def same(a: Sequence[MetricPoint], b: Sequence[MetricPoint]) -> bool:
     """Return whether two sequences of points are equal. NaN equals NaN."""
     return repr(list(a)) == repr(list(b))
@@ -72,7 +77,7 @@ class ReportsContract:
         }
         assert await reports.points(JOB, 1, after=0, limit=10) == ([], 0)
         assert not await reports.series(JOB, 1)
-        assert not await reports.sample(JOB, 1, "loss", max_count=10)
+        assert await reports.samples(JOB, 1, ["loss"], max_count=10) == MetricSamples()
         assert not await reports.telemetry(JOB, 1, max_count=10)
         assert (await reports.log(JOB, 1, offset=0, limit=10)).data == b""
 
@@ -248,7 +253,7 @@ class ReportsContract:
         assert (loss.min, loss.max) == (-math.inf, math.inf)
         assert math.isnan(loss.last)
         assert (bad.count, math.isnan(bad.min), math.isnan(bad.max)) == (1, True, True)
-        assert same(await reports.sample(JOB, 1, "loss", max_count=100), odd)
+        assert same(await sample(reports, max_count=100), odd)
 
     async def test_very_large_and_negative_steps_are_kept(self, reports: Reports) -> None:
         extreme = [MetricPoint("loss", step, 0.0, 1.0) for step in (2**62 - 1, -(2**62) + 1, 0, -5)]
@@ -262,20 +267,57 @@ class ReportsContract:
         for seq, start in enumerate(range(0, 30_000, 2500), 1):
             await report(reports, seq, points=sent[start : start + 2500])
         for most in (50, 400, 5000):
-            sample = await reports.sample(JOB, 1, "loss", max_count=most)
-            assert most / 3 < len(sample) <= most
-            assert set(sample) <= set(sent)
-            assert [point.step for point in sample] == sorted(point.step for point in sample)
-            assert (sample[0], sample[-1]) == (sent[0], sent[-1])
-            assert {sent[12_345], sent[23_456]} <= set(sample)
-        assert await reports.sample(JOB, 1, "loss", max_count=30_000) == sent
+            chosen = await sample(reports, max_count=most)
+            assert most / 3 < len(chosen) <= most
+            assert set(chosen) <= set(sent)
+            assert [point.step for point in chosen] == sorted(point.step for point in chosen)
+            assert (chosen[0], chosen[-1]) == (sent[0], sent[-1])
+            assert {sent[12_345], sent[23_456]} <= set(chosen)
+        assert await sample(reports, max_count=30_000) == sent
 
     async def test_a_sample_of_a_stretch_of_nan_shows_it(self, reports: Reports) -> None:
         values = [1.0] * 4000 + [math.nan] * 4000 + [2.0] * 4000
         await report(reports, 1, points=points(*values))
-        sample = await reports.sample(JOB, 1, "loss", max_count=100)
-        assert any(math.isnan(point.value) for point in sample)
-        assert {1.0, 2.0} <= {point.value for point in sample}
+        chosen = await sample(reports, max_count=100)
+        assert any(math.isnan(point.value) for point in chosen)
+        assert {1.0, 2.0} <= {point.value for point in chosen}
+
+    async def test_a_sample_shows_a_single_nan_between_many_numbers(self, reports: Reports) -> None:
+        values = [math.sin(n) for n in range(30_000)]
+        values[17_000] = math.nan
+        sent = points(*values)
+        for seq, start in enumerate(range(0, 30_000, 2500), 1):
+            await report(reports, seq, points=sent[start : start + 2500])
+        chosen = await sample(reports, max_count=90)
+        assert len(chosen) <= 90
+        assert [point.step for point in chosen if math.isnan(point.value)] == [17_000]
+
+    async def test_samples_of_several_metrics_come_together(self, reports: Reports) -> None:
+        await report(reports, 1, points=[*points(1.0, 2.0), *points(5.0, name="acc")])
+        await report(reports, 2, points=points(3.0, first_step=2))
+        samples = await reports.samples(JOB, 1, ["acc", "loss", "missing", "loss"], max_count=10)
+        assert samples.points == {"acc": points(5.0, name="acc"), "loss": points(1.0, 2.0, 3.0)}
+        assert (samples.counts, samples.cursor) == ({"acc": 1, "loss": 3}, 4)
+        assert await reports.samples(JOB, 1, [], max_count=10) == MetricSamples(cursor=4)
+
+    async def test_a_sample_of_a_range_of_steps_has_every_point_in_it(self, reports: Reports) -> None:
+        sent = points(*(math.sin(n / 300) for n in range(40_000)))
+        for seq, start in enumerate(range(0, 40_000, 2500), 1):
+            await report(reports, seq, points=sent[start : start + 2500])
+        assert await sample(reports, max_count=600, from_step=12_000, to_step=12_499) == sent[12_000:12_500]
+        assert await sample(reports, max_count=600, from_step=39_900) == sent[39_900:]
+        assert await sample(reports, max_count=600, to_step=-1) == []
+        wide = await sample(reports, max_count=60, from_step=5000, to_step=35_000)
+        assert len(wide) <= 60
+        assert all(5000 <= point.step <= 35_000 for point in wide)
+
+    async def test_a_range_finds_steps_that_were_reported_out_of_order(self, reports: Reports) -> None:
+        steps = [*range(20_000, 40_000), *range(20_000)]
+        sent = [MetricPoint("loss", step, 0.0, float(step)) for step in steps]
+        for seq, start in enumerate(range(0, 40_000, 2000), 1):
+            await report(reports, seq, points=sent[start : start + 2000])
+        chosen = await sample(reports, max_count=1000, from_step=19_990, to_step=20_009)
+        assert [point.step for point in chosen] == [*range(20_000, 20_010), *range(19_990, 20_000)]
 
     async def test_too_many_and_too_long_names_are_dropped_and_counted(self, reports: Reports) -> None:
         await report(reports, 1, points=[MetricPoint(f"n{n}", 0, 0.0, 0.0) for n in range(1200)])

@@ -6,13 +6,14 @@ from itertools import islice
 from math import nan
 from typing import Any
 
-from anygpu.bounds import MAX_METRIC_NAMES, MAX_NAME_LENGTH
+from anygpu.bounds import MAX_INTEGER, MAX_METRIC_NAMES, MAX_NAME_LENGTH
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
 from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     LogPart,
     MetricPoint,
+    MetricSamples,
     ReportBatch,
     ReportState,
     SeriesSummary,
@@ -93,9 +94,29 @@ class MemoryReports:
             by_name.setdefault(point.name, []).append(point)
         return [_summary(name, points) for name, points in sorted(by_name.items())]
 
-    async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
-        points = [point for point in self._stored_points(job_id, attempt) if point.name == name]
-        return [points[index] for index in downsample_indices([point.value for point in points], max_count)]
+    async def samples(
+        self,
+        job_id: str,
+        attempt: int,
+        names: Sequence[str],
+        *,
+        max_count: int,
+        from_step: int | None = None,
+        to_step: int | None = None,
+    ) -> MetricSamples:
+        low = -MAX_INTEGER if from_step is None else from_step
+        high = MAX_INTEGER if to_step is None else to_step
+        stored = self._stored_points(job_id, attempt)
+        by_name: dict[str, list[MetricPoint]] = {}
+        for point in stored:
+            if point.name in names:
+                by_name.setdefault(point.name, []).append(point)
+        ranges = {name: [p for p in points if low <= p.step <= high] for name, points in by_name.items()}
+        return MetricSamples(
+            points={name: _downsample(points, max_count) for name, points in ranges.items()},
+            counts={name: len(points) for name, points in by_name.items()},
+            cursor=len(stored),
+        )
 
     async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
         row = self._find(job_id, attempt)
@@ -185,6 +206,10 @@ def _summary(name: str, points: Sequence[MetricPoint]) -> SeriesSummary:
         last=points[-1].value,
         last_step=points[-1].step,
     )
+
+
+def _downsample(points: Sequence[MetricPoint], max_count: int) -> list[MetricPoint]:
+    return [points[index] for index in downsample_indices([point.value for point in points], max_count)]
 
 
 def _part(log: _Log, offset: int, limit: int) -> LogPart:

@@ -17,8 +17,8 @@ async def test_points_are_sorted_into_chunks_as_they_grow(database: Database) ->
     assert 6 <= len(chunks) <= 24
     assert await every_point(evidence, page=7000) == sent
     assert await every_point(evidence, page=7000, name="m1") == sent[1::3]
-    found = await evidence.sample(JOB, 1, "m2", max_count=60)
-    assert {0.0, 999.0} <= {point.value for point in found}
+    found = await evidence.samples(JOB, 1, ["m2"], max_count=60)
+    assert {0.0, 999.0} <= {point.value for point in found.points["m2"]}
 
 
 async def test_small_batches_are_merged(database: Database) -> None:

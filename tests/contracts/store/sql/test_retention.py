@@ -45,5 +45,5 @@ async def test_a_report_after_retention_is_kept(database: Database) -> None:
     part = await evidence.log(JOB, 1, offset=0, limit=99)
     assert (part.start, part.data, part.end) == (3, b"late", 7)
     assert await evidence.points(JOB, 1, after=0, limit=9) == (points(3.0), 3)
-    assert await evidence.sample(JOB, 1, "loss", max_count=9) == points(3.0)
+    assert (await evidence.samples(JOB, 1, ["loss"], max_count=9)).points == {"loss": points(3.0)}
     assert (await prune(database, ended_before_ms=START_MS + 1)).log_bytes == 4
