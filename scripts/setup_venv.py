@@ -3,6 +3,7 @@
 Uses uv when it is on the PATH (seconds), else venv and pip (a minute).
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def main() -> None:
     # --group came with pip 25.1; a fresh Python 3.11 carries an older one.
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pip>=25.1")
     print("installing anygpu and its tools into", venv.name, "(a minute, once)", flush=True)
+    os.environ["HATCH_BUILD_NO_HOOKS"] = "true"  # `make web` builds the web app, with the Node installed here
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *constraints, *project)
     # Where PYTHONDONTWRITEBYTECODE is set, an editable install would be compiled anew at every start.
     run(python, "-m", "compileall", "-q", str(ROOT / "src"))

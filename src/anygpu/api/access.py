@@ -6,7 +6,7 @@ from anygpu.api.base import TIME, ApiModel, RequestModel
 
 
 class ApiIndex(ApiModel):
-    """The page after a browser login: paths of the API that a browser can open."""
+    """The main paths of the API."""
 
     jobs: str = Field(examples=["/api/v1/training"])
     machines: str = Field(examples=["/api/v1/machines"])
@@ -24,6 +24,12 @@ class CallerIdentity(ApiModel):
     role: str = Field(examples=["admin"])
     server_version: str = Field(examples=["0.1.0"])
     agent_url: str = Field(examples=["http://127.0.0.1:41234"])
+
+
+class LoginLinkRequest(RequestModel):
+    """How long a login link works if nobody opens it. Default: one minute; at most one hour."""
+
+    expires_s: float = Field(default=60, gt=0, le=3600, examples=[60])
 
 
 class LoginLink(ApiModel):

@@ -11,7 +11,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from anygpu.errors import AnygpuError, Internal
-from anygpu.server.http import blobs
+from anygpu.server.http import blobs, web_app
 from anygpu.server.http.errors import error_for_status, error_for_validation, problem_response
 from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLimit
 from anygpu.server.routes import (
@@ -66,10 +66,17 @@ class Api(FastAPI):
 
 def build_api(services: Services) -> Api:
     """Build the application with every route, without the access checks."""
+    app = describe_api(services.version)
+    app.state.services = services
+    return app
+
+
+def describe_api(version: str) -> Api:
+    """Return the application with every route and no services: enough for its OpenAPI document."""
     app = Api(
         title="anygpu",
         summary="Train on any GPU.",
-        version=services.version,
+        version=version,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # these pages load scripts from other servers
         redoc_url=None,
@@ -77,10 +84,10 @@ def build_api(services: Services) -> Api:
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         exception_handlers=_HANDLERS,
     )
+    app.router.routes.append(web_app.start_route())
     for module in ROUTERS:
         app.router.routes.extend(module.router.routes)  # `include_router` would build each route again
-    app.router.routes.extend(blobs.blob_routes())
-    app.state.services = services
+    app.router.routes.extend([*blobs.blob_routes(), *web_app.web_routes()])
     return app
 
 

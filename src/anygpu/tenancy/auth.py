@@ -136,11 +136,11 @@ class Authenticator:
         """
         return await self._issue_token(scope, role, TokenPurpose.API, label, life_s, token)
 
-    async def create_login_code(self, caller: Caller) -> str:
-        """Return a code that starts a browser session. The code works once, within a minute."""
+    async def create_login_code(self, caller: Caller, *, life_s: float = LOGIN_LINK_S) -> str:
+        """Return a code that starts a browser session. The code works once, within `life_s` seconds."""
         parent = caller.parent or caller.token_id
         _, code = await self._issue_token(
-            caller.scope, caller.role, TokenPurpose.LINK, "login link", LOGIN_LINK_S, parent=parent
+            caller.scope, caller.role, TokenPurpose.LINK, "login link", life_s, parent=parent
         )
         return code
 

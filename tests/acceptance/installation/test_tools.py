@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +59,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, directory / name)
-    shutil.copytree(ROOT / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+    for name in ("src", "scripts", "web"):
+        shutil.copytree(ROOT / name, directory / name, ignore=ignored)
     return directory
 
 
@@ -138,6 +142,15 @@ def test_a_script_runs_outside_the_repository(installed: Installed) -> None:
     assert done.stdout == "hello from 3\n"
     where = installed.run("version", "--json")
     assert str(ROOT) not in where.stdout
+
+
+def test_the_web_app_is_part_of_the_installation(installed: Installed) -> None:
+    url = json.loads((installed.place / "state/server.json").read_text())["url"]
+    with urllib.request.urlopen(f"{url}/jobs", timeout=30) as answer:
+        page = answer.read().decode()
+    script = re.findall(r'src="(/assets/[^"]+)"', page)[0]
+    with urllib.request.urlopen(f"{url}{script}", timeout=30) as answer:
+        assert answer.headers["Content-Type"].startswith("text/javascript")
 
 
 def test_the_checks_for_a_first_job_pass(installed: Installed) -> None:

@@ -776,7 +776,7 @@ export interface paths {
         };
         /**
          * Get Index
-         * @description List the paths to open in a browser. A login link redirects to this page.
+         * @description List the main paths of the API. A browser gets the web app instead.
          */
         get: operations["get_index"];
         put?: never;
@@ -818,7 +818,7 @@ export interface paths {
         put?: never;
         /**
          * Create Login Link
-         * @description Create a link that logs in one browser, once.
+         * @description Create a link that logs in one browser, once. Append `?next=/jobs` to open that page of the web app.
          */
         post: operations["create_login_link"];
         delete?: never;
@@ -837,6 +837,8 @@ export interface paths {
         /**
          * Log In
          * @description Log in a browser with a login link. Each link works once.
+         *
+         *     If `next` is not a page of the web app, the start page is opened.
          */
         get: operations["log_in"];
         put?: never;
@@ -1101,7 +1103,7 @@ export interface components {
         };
         /**
          * ApiIndex
-         * @description The page after a browser login: paths of the API that a browser can open.
+         * @description The main paths of the API.
          */
         ApiIndex: {
             /**
@@ -2716,6 +2718,18 @@ export interface components {
             url: string;
             /**
              * Expires S
+             * @example 60
+             */
+            expires_s: number;
+        };
+        /**
+         * LoginLinkRequest
+         * @description How long a login link works if nobody opens it. Default: one minute; at most one hour.
+         */
+        LoginLinkRequest: {
+            /**
+             * Expires S
+             * @default 60
              * @example 60
              */
             expires_s: number;
@@ -8071,9 +8085,18 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "expires_s": 60
+                 *     }
+                 */
+                "application/json": components["schemas"]["LoginLinkRequest"];
+            };
+        };
         responses: {
-            /** @description Open it within a minute. */
+            /** @description Open it before it expires. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8113,7 +8136,10 @@ export interface operations {
     };
     log_in: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Page of the web app to open. */
+                next?: string;
+            };
             header?: never;
             path: {
                 code: string;

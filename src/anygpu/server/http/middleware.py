@@ -1,7 +1,7 @@
 """Checks before every API request: host, origin, authentication, rate limit and body size.
 
-Every route requires authentication unless its path is in `PUBLIC_PATHS` or begins with one of
-`PUBLIC_PREFIXES`.
+Every route requires authentication unless its path is in `PUBLIC_PATHS`, begins with one of `PUBLIC_PREFIXES`, or
+belongs to the web app.
 """
 
 from collections import OrderedDict
@@ -13,12 +13,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from anygpu.errors import AnygpuError, Forbidden, RateLimited, TooLarge, Unauthorized
 from anygpu.server.http.errors import HostNotAllowed, MalformedRequest, OriginNotAllowed, problem_response
 from anygpu.server.http.origins import Origin, is_address, parse_host, parse_origin
+from anygpu.server.http.web_app import needs_no_login
 from anygpu.tenancy.auth import Authenticator, Caller
 
 SESSION_COOKIE = "anygpu_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
 PUBLIC_PREFIXES = ("/login/", "/blobs/")  # authenticated by a one-time code or a signature
+LOGIN_PATHS = frozenset({"/api/v1/login/links", "/api/v1/logout"})  # every role may use a browser
 STREAMED_PREFIXES = ("/blobs/", "/api/v1/uploads/", "/api/v1/snapshots/")
 MAX_CALLERS = 10_000
 
@@ -94,14 +96,14 @@ class AccessMiddleware:
         headers = _Headers(scope["headers"])
         self._check_host(headers)
         self._check_origin(scope, headers)
-        if is_public(scope["path"]):
+        if is_public(scope["path"]) or needs_no_login(scope):
             return
         caller = await self._authenticate(scope, headers)
         if caller.by_cookie and _changes_state(scope) and not headers.get_single(b"origin"):
             raise OriginNotAllowed(
                 "a request that writes with a session cookie needs an Origin header; use a browser or a token"
             )
-        if not caller.role.can_write and scope["type"] == "http" and _changes_state(scope):
+        if not caller.role.can_write and _needs_writer(scope):
             raise Forbidden(
                 f"the role {caller.role} may only read; use a token with the role member or higher"
             )
@@ -165,6 +167,10 @@ def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receiv
 
 def is_public(path: str) -> bool:
     return path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES)
+
+
+def _needs_writer(scope: Scope) -> bool:
+    return scope["type"] == "http" and _changes_state(scope) and scope["path"] not in LOGIN_PATHS
 
 
 def _changes_state(scope: Scope) -> bool:
