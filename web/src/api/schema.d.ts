@@ -239,6 +239,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/training/{ref}/metrics/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Metrics Summary
+         * @description List the metrics of all attempts with their extremes and last values. No points are read.
+         */
+        get: operations["get_metrics_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/metrics/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Metrics History
+         * @description Read points of the named metrics in all attempts, or in one. Minimum, maximum and NaN of each part are kept.
+         *
+         *     Without a range of steps, a metric has about `points` points over all attempts; with a range, in each attempt.
+         */
+        get: operations["get_metrics_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/telemetry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Telemetry
+         * @description Read the stored use of GPUs, CPU, memory, disk and network in all attempts, or in one. Extremes are kept.
+         */
+        get: operations["get_telemetry"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/stream": {
         parameters: {
             query?: never;
@@ -1276,38 +1338,23 @@ export interface components {
             resume_state: string | null;
         };
         /**
-         * AttemptTelemetry
-         * @description The newest telemetry of a running attempt.
+         * AttemptMetrics
+         * @description Points of the requested metrics in one attempt.
          */
-        AttemptTelemetry: {
-            /**
-             * Job Id
-             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
-             */
-            job_id: string;
+        AttemptMetrics: {
             /**
              * Attempt
              * @example 1
              */
             attempt: number;
             /**
-             * Telemetry
-             * @example {
-             *       "gpus": [
-             *         {
-             *           "index": 0,
-             *           "memory_used": 9663676416,
-             *           "name": "L4",
-             *           "power_w": 70,
-             *           "use": 0.9,
-             *           "uuid": "GPU-…"
-             *         }
-             *       ]
-             *     }
+             * Cursor
+             * @description Number of stored points of all metrics when these were read.
+             * @example 40
              */
-            telemetry: {
-                [key: string]: unknown;
-            };
+            cursor: number;
+            /** Series */
+            series: components["schemas"]["MetricColumns"][];
         };
         /**
          * BackendCheckReport
@@ -2823,6 +2870,127 @@ export interface components {
             };
         };
         /**
+         * MetricColumns
+         * @description Points of one metric of one attempt, in three lists of equal length.
+         */
+        MetricColumns: {
+            /**
+             * Name
+             * @example train/loss
+             */
+            name: string;
+            /**
+             * Count
+             * @description Number of points that the attempt has, also outside the range.
+             * @example 3
+             */
+            count: number;
+            /**
+             * Steps
+             * @example [
+             *       1,
+             *       2,
+             *       3
+             *     ]
+             */
+            steps: number[];
+            /**
+             * Times
+             * @description Unix seconds.
+             * @example [
+             *       1767607201.1,
+             *       1767607202.1,
+             *       1767607203.1
+             *     ]
+             */
+            times: number[];
+            /**
+             * Values
+             * @example [
+             *       0.9,
+             *       0.4,
+             *       0.2
+             *     ]
+             */
+            values: (number | string)[];
+        };
+        /**
+         * MetricSummary
+         * @description One metric of a job over all its attempts.
+         *
+         *     Values that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
+         */
+        MetricSummary: {
+            /**
+             * Name
+             * @example train/loss
+             */
+            name: string;
+            /**
+             * Count
+             * @example 3
+             */
+            count: number;
+            /**
+             * Min
+             * @example 0.2
+             */
+            min: number | string;
+            /**
+             * Max
+             * @example 0.9
+             */
+            max: number | string;
+            /**
+             * Last
+             * @description Last value of the newest attempt that has the metric.
+             * @example 0.2
+             */
+            last: number | string;
+            /**
+             * Last Step
+             * @example 3
+             */
+            last_step: number;
+            /**
+             * Attempts
+             * @description The attempts that have the metric.
+             * @example [
+             *       1,
+             *       2
+             *     ]
+             */
+            attempts: number[];
+        };
+        /**
+         * MetricsHistory
+         * @description Points of the requested metrics in every attempt that has them, oldest attempt first.
+         */
+        MetricsHistory: {
+            /** Attempts */
+            attempts: components["schemas"]["AttemptMetrics"][];
+        };
+        /**
+         * MetricsOverview
+         * @description All metrics of a job without their points. To follow new points, open a stream at `attempt` and `cursor`.
+         */
+        MetricsOverview: {
+            /**
+             * Attempt
+             * @description Number of the newest attempt; 0 before the first.
+             * @example 2
+             */
+            attempt: number;
+            /**
+             * Cursor
+             * @description Number of stored points of the newest attempt.
+             * @example 40
+             */
+            cursor: number;
+            /** Metrics */
+            metrics: components["schemas"]["MetricSummary"][];
+        };
+        /**
          * MigrationRequest
          * @description The backend on which a job should continue.
          */
@@ -3695,6 +3863,14 @@ export interface components {
             };
         };
         /**
+         * TelemetryHistory
+         * @description Stored telemetry of a job, oldest attempt first.
+         */
+        TelemetryHistory: {
+            /** Attempts */
+            attempts: components["schemas"]["anygpu__api__series__AttemptTelemetry"][];
+        };
+        /**
          * TelemetrySamples
          * @description The newest telemetry of the server's host and of the project's running attempts.
          */
@@ -3718,7 +3894,54 @@ export interface components {
                 [key: string]: unknown;
             };
             /** Attempts */
-            attempts: components["schemas"]["AttemptTelemetry"][];
+            attempts: components["schemas"]["anygpu__api__server__AttemptTelemetry"][];
+        };
+        /**
+         * TelemetrySeries
+         * @description One measured value of a machine over time.
+         */
+        TelemetrySeries: {
+            /**
+             * Name
+             * @example gpu0.utilisation
+             */
+            name: string;
+            /**
+             * Label
+             * @description Name of the GPU; empty for other devices.
+             * @example NVIDIA A10
+             */
+            label: string;
+            /**
+             * Unit
+             * @description fraction, bytes, bytes_per_s, celsius or watts.
+             * @example fraction
+             */
+            unit: string;
+            /**
+             * Limit
+             * @description Size of the memory or disk; null without one.
+             * @example null
+             */
+            limit: number | null;
+            /**
+             * Points
+             * @description Unix seconds and value.
+             * @example [
+             *       [
+             *         1767607201.1,
+             *         0.97
+             *       ],
+             *       [
+             *         1767607211.1,
+             *         0.98
+             *       ]
+             *     ]
+             */
+            points: [
+                number,
+                number
+            ][];
         };
         /**
          * TokenDetails
@@ -3957,6 +4180,53 @@ export interface components {
              * @example
              */
             because: string;
+        };
+        /**
+         * AttemptTelemetry
+         * @description Telemetry of the machine of one attempt.
+         */
+        anygpu__api__series__AttemptTelemetry: {
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /** Series */
+            series: components["schemas"]["TelemetrySeries"][];
+        };
+        /**
+         * AttemptTelemetry
+         * @description The newest telemetry of a running attempt.
+         */
+        anygpu__api__server__AttemptTelemetry: {
+            /**
+             * Job Id
+             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
+             */
+            job_id: string;
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /**
+             * Telemetry
+             * @example {
+             *       "gpus": [
+             *         {
+             *           "index": 0,
+             *           "memory_used": 9663676416,
+             *           "name": "L4",
+             *           "power_w": 70,
+             *           "use": 0.9,
+             *           "uuid": "GPU-…"
+             *         }
+             *       ]
+             *     }
+             */
+            telemetry: {
+                [key: string]: unknown;
+            };
         };
         /**
          * Checkpoint
@@ -5666,6 +5936,224 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ArtifactList"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_metrics_summary: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All metrics, without points. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempt": 2,
+                     *       "cursor": 40,
+                     *       "metrics": [
+                     *         {
+                     *           "name": "train/loss",
+                     *           "count": 3,
+                     *           "min": 0.2,
+                     *           "max": 0.9,
+                     *           "last": 0.2,
+                     *           "last_step": 3,
+                     *           "attempts": [
+                     *             1,
+                     *             2
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MetricsOverview"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_metrics_history: {
+        parameters: {
+            query: {
+                name: string[];
+                attempt?: number | null;
+                points?: number;
+                from_step?: number | null;
+                to_step?: number | null;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Points by attempt. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempts": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "cursor": 40,
+                     *           "series": [
+                     *             {
+                     *               "name": "train/loss",
+                     *               "count": 3,
+                     *               "steps": [
+                     *                 1,
+                     *                 2,
+                     *                 3
+                     *               ],
+                     *               "times": [
+                     *                 1767607201.1,
+                     *                 1767607202.1,
+                     *                 1767607203.1
+                     *               ],
+                     *               "values": [
+                     *                 0.9,
+                     *                 0.4,
+                     *                 0.2
+                     *               ]
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MetricsHistory"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_telemetry: {
+        parameters: {
+            query?: {
+                attempt?: number | null;
+                points?: number;
+                from_ms?: number | null;
+                to_ms?: number | null;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Series by attempt. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempts": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "series": [
+                     *             {
+                     *               "name": "gpu0.utilisation",
+                     *               "label": "NVIDIA A10",
+                     *               "unit": "fraction",
+                     *               "limit": null,
+                     *               "points": [
+                     *                 [
+                     *                   1767607201.1,
+                     *                   0.97
+                     *                 ],
+                     *                 [
+                     *                   1767607211.1,
+                     *                   0.98
+                     *                 ]
+                     *               ]
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TelemetryHistory"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
