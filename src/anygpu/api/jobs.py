@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from anygpu.api.base import JOB_ID, MACHINE, TIME, ApiModel, RequestModel
-from anygpu.api.reports import ArtifactDetails
+from anygpu.api.reports import HASH, ArtifactDetails
 
 
 class SubmittedJob(ApiModel):
@@ -120,14 +120,25 @@ class JobList(ApiModel):
     next_cursor: str | None = Field(examples=[None])
 
 
+class CheckpointTime(ApiModel):
+    """When an attempt saved a checkpoint."""
+
+    step: int = Field(examples=[100])
+    saved_at: str = Field(examples=[TIME])
+
+
 class AttemptDetails(ApiModel):
     """One attempt to run a job on one machine."""
 
     number: int = Field(examples=[1])
     name: str = Field(examples=[MACHINE])
     backend: str = Field(examples=["local"])
-    offer: str = Field(examples=["here"])
+    offer: str = Field(examples=["here"], description="Machine type, or name of the machine.")
     region: str = Field(examples=[""])
+    zone: str = Field(examples=[""])
+    gpu: str = Field(examples=["A10"])
+    gpus: int = Field(examples=[1])
+    own: bool = Field(examples=[False], description="A machine of the organisation, not a rented one.")
     interruptible: bool = Field(examples=[False])
     price_microusd_per_hour: int = Field(examples=[0])
     cost_microusd: int = Field(examples=[0])
@@ -138,8 +149,30 @@ class AttemptDetails(ApiModel):
     signal: int | None = Field(examples=[None])
     message: str = Field(examples=[""])
     launching_at: str = Field(examples=[TIME])
+    started_at: str | None = Field(
+        examples=[None], description="Start of billing, by the provider's clock; null if unknown."
+    )
     training_at: str | None = Field(examples=[TIME])
     ended_at: str | None = Field(examples=[None])
+    released_at: str | None = Field(examples=[None], description="Nothing of the attempt is left since then.")
+    held_until: str | None = Field(
+        examples=[None], description="Its machine is held for inspection until then; null if it is not held."
+    )
+    end_kind: str | None = Field(
+        examples=[None],
+        description="completed, cancelled, failed, interrupted, lost, migrated, stopped or not_started;"
+        " null while the attempt runs.",
+    )
+    end_text: str = Field(examples=[""], description="Why the attempt ended, in words.")
+    notice: bool | None = Field(
+        examples=[None], description="Whether an interrupted machine announced it; null if not interrupted."
+    )
+    work_lost_s: float = Field(examples=[0.0], description="Training that the next attempt had to repeat.")
+    work_lost_microusd: int = Field(examples=[0])
+    checkpoints_saved: int = Field(examples=[1])
+    checkpoints: list[CheckpointTime] = Field(
+        description="Times of saved checkpoints: at most 33, evenly chosen, with the newest."
+    )
     resume_step: int | None = Field(examples=[None])
     resume_state: str | None = Field(
         examples=[None], description="restored, verified or restarted; null without a checkpoint."
@@ -190,6 +223,31 @@ class BetterOffer(ApiModel):
     by_itself: bool = Field(examples=[False], description="The job migrates after its next checkpoint.")
 
 
+class CodeIdentity(ApiModel):
+    """The code that a job runs.
+
+    `kind` is `snapshot` or `archive` (uploaded files), `inline` (the text in the spec), `in_place` (a directory of
+    the server's machine) or `none`.
+    """
+
+    kind: str = Field(examples=["snapshot"])
+    sha256: str | None = Field(examples=[HASH], description="Null for code that is not stored.")
+    path: str | None = Field(examples=["/home/me/project"])
+
+
+class DataIdentity(ApiModel):
+    """The dataset of a job: a path, a URL, or a name and a version."""
+
+    kind: str = Field(examples=["path"])
+    source: str = Field(examples=["data/train"])
+    sha256: str | None = Field(
+        examples=[HASH],
+        description="Of the uploaded archive; if it has several parts, of the list of their hashes."
+        " Null if it is not uploaded.",
+    )
+    parts: int = Field(examples=[1])
+
+
 class JobDetails(JobSummary):
     """Everything about one job."""
 
@@ -210,6 +268,8 @@ class JobDetails(JobSummary):
         examples=[None], description="Predicted seconds until a waiting job starts; null if unknown."
     )
     better: BetterOffer | None
+    code: CodeIdentity
+    data: DataIdentity | None
     spec: dict[str, Any] = Field(
         examples=[{"script": "train.py", "args": ["--epochs", "3"], "name": "digits"}]
     )

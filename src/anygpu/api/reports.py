@@ -49,6 +49,13 @@ class JobEventList(ApiModel):
 
     events: list[JobEvent]
     next_after: int = Field(examples=[17])
+    total: int | None = Field(
+        examples=[None], description="Number of events of the job; only in answers to `before`."
+    )
+
+
+PREVIEW = "How a browser can show the file with `?preview=1`: image, table or text; null if it cannot."
+DOWNLOAD = "Path on this server to download the whole file, with the caller's token or session."
 
 
 class DownloadableFile(ApiModel):
@@ -58,16 +65,32 @@ class DownloadableFile(ApiModel):
     size: int = Field(examples=[1024])
     sha256: str = Field(examples=[HASH])
     urls: list[str] = Field(examples=[URLS])
+    download: str = Field(
+        examples=["/api/v1/training/last/checkpoints/c1/files/ckpt/last.pt"], description=DOWNLOAD
+    )
+    preview: str | None = Field(examples=[None], description=PREVIEW)
 
 
 class CheckpointDetails(ApiModel):
-    """A valid checkpoint. `files` is empty if retention has removed them."""
+    """A valid checkpoint. `files` is empty if they cannot be read; `problem` then says why."""
 
     id: str = Field(examples=["c1"])
     attempt: int = Field(examples=[1])
     step: int = Field(examples=[100])
     size: int = Field(examples=[1024])
     saved_at: str = Field(examples=[TIME])
+    epoch: int | None = Field(examples=[1], description="Completed epochs, if the script reports them.")
+    unit: str = Field(
+        examples=["step"], description="What `step` counts: step, epoch or count; empty if unknown."
+    )
+    newest: bool = Field(examples=[True], description="The job resumes from this one, if it has to.")
+    inherited: bool = Field(
+        examples=[False], description="Saved by the job that this one continues, not by this job."
+    )
+    resumed_attempts: list[int] = Field(
+        examples=[[]], description="Attempts of this job that started from this checkpoint."
+    )
+    problem: str | None = Field(examples=[None])
     files: list[DownloadableFile]
 
 
@@ -84,13 +107,34 @@ class ArtifactDetails(ApiModel):
     attempt: int = Field(examples=[1])
     size: int = Field(examples=[1024])
     sha256: str = Field(examples=[HASH])
-    urls: list[str] = Field(examples=[URLS])
+    urls: list[str] = Field(examples=[URLS], description="Empty if the file cannot be read.")
+    download: str = Field(examples=["/api/v1/training/last/artifacts/model.pt"], description=DOWNLOAD)
+    preview: str | None = Field(examples=[None], description=PREVIEW)
+    problem: str | None = Field(examples=[None], description="Why the file cannot be read; null if it can.")
 
 
 class ArtifactList(ApiModel):
     """Artifacts of a job."""
 
     artifacts: list[ArtifactDetails]
+
+
+class CodeFile(ApiModel):
+    """A file of the code of a job. A symbolic link has a target (`link`) instead of content."""
+
+    path: str = Field(examples=["train.py"])
+    size: int = Field(examples=[1024])
+    sha256: str | None = Field(examples=[HASH])
+    link: str | None = Field(examples=[None])
+
+
+class CodeFileList(ApiModel):
+    """Files of the snapshot that a job runs, in order. Empty if its code was not uploaded as a snapshot."""
+
+    sha256: str | None = Field(examples=[HASH], description="Of the list of files, as in the spec.")
+    count: int = Field(examples=[1])
+    size: int = Field(examples=[1024], description="Of all files together.")
+    files: list[CodeFile] = Field(description="At most `limit` of them.")
 
 
 class StoredBlob(ApiModel):

@@ -101,6 +101,14 @@ class CheckpointRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMark:
+    """When a checkpoint was saved. Unlike a `CheckpointRef` it stays after the checkpoint is deleted."""
+
+    step: int
+    saved_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRef:
     """Reference to a file that the job produced."""
 

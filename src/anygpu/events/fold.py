@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 
 from anygpu.errors import Conflict
-from anygpu.events.facts import FIRST_STEPS, CheckpointRef, Phase, Status
+from anygpu.events.facts import FIRST_STEPS, CheckpointMark, CheckpointRef, Phase, Status
 from anygpu.events.types import (
     AFTERWARDS,
     TERMINAL,
@@ -49,6 +49,7 @@ from anygpu.events.types import (
 from anygpu.events.view import AttemptView, JobView
 
 REMEMBERED = 50  # ids of deleted checkpoints
+MAX_CHECKPOINT_MARKS = 32  # for each attempt
 
 
 class InvalidEvent(Conflict):
@@ -254,7 +255,10 @@ def _(event: TrainingRestarted, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: CheckpointSaved, view: JobView, at_ms: int) -> JobView:
     _require_live(event, event.attempt, view)
-    return _with_checkpoints(view, (*view.checkpoints, event.checkpoint))
+    saved = event.checkpoint
+    mark = CheckpointMark(step=saved.step, saved_at_ms=saved.saved_at_ms)
+    view = _with_attempt(view, event.attempt, lambda a: _with_mark(a, mark))
+    return _with_checkpoints(view, (*view.checkpoints, saved))
 
 
 @_apply.register
@@ -408,6 +412,16 @@ def _(event: RecoveryStarted, view: JobView, at_ms: int) -> JobView:
     )
     _require(newest is not None and newest.is_over, event, "the attempt is not over")
     _require(view.recovering_since_ms is None, event, "already recovering")
+    view = _with_attempt(
+        view,
+        event.attempt,
+        lambda a: replace(
+            a,
+            failure=event.failure,
+            work_lost_s=event.work_lost_s,
+            work_lost_microusd=event.work_lost_microusd,
+        ),
+    )
     return replace(
         view,
         phase=Phase.RECOVERING,
@@ -426,6 +440,7 @@ def _(event: JobCompleted, view: JobView, at_ms: int) -> JobView:
 
 @_apply.register
 def _(event: JobFailed, view: JobView, at_ms: int) -> JobView:
+    view = _with_attempt(view, len(view.attempts), lambda a: replace(a, failure=event.failure))
     return replace(_end_job(event, view, at_ms, Status.FAILED), failure=event.failure)
 
 
@@ -455,6 +470,27 @@ def _with_checkpoints(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> 
     surplus = max(0, len(checkpoints) - max(1, view.spec.checkpoint.keep))
     past = (*view.past_checkpoints, *(c.id for c in checkpoints[:surplus]))
     return replace(view, checkpoints=checkpoints[surplus:], past_checkpoints=past[-REMEMBERED:])
+
+
+def _with_mark(attempt: AttemptView, mark: CheckpointMark) -> AttemptView:
+    """Return the attempt with one more saved checkpoint.
+
+    Only every second, fourth, … mark of many is kept, and the newest, so that the size of the view is bounded.
+    """
+    count = attempt.checkpoints_saved
+    kept = _mark_numbers(count + 1)
+    numbered = zip(_mark_numbers(count), attempt.checkpoint_marks, strict=True)
+    marks = (*(earlier for number, earlier in numbered if number in kept), mark)
+    return replace(attempt, checkpoints_saved=count + 1, checkpoint_marks=marks)
+
+
+def _mark_numbers(count: int) -> list[int]:
+    """Return which of `count` checkpoints, counted from 0, have a mark."""
+    stride = 1
+    while count > MAX_CHECKPOINT_MARKS * stride:
+        stride *= 2
+    numbers = list(range(0, count, stride))
+    return numbers if not count or numbers[-1] == count - 1 else [*numbers, count - 1]
 
 
 def _find(view: JobView, number: int) -> AttemptView | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from anygpu.events.facts import (
     ArtifactRef,
     BetterPlace,
+    CheckpointMark,
     CheckpointRef,
     Failure,
     Marks,
@@ -17,7 +18,7 @@ from anygpu.events.facts import (
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.jobspec import JobSpec
 
-FOLD_VERSION = 5
+FOLD_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,11 @@ class AttemptView:
     usage: Usage | None = None  # set when the attempt is released
     orphans: tuple[Usage, ...] = ()  # machines of the attempt that appeared after its release
     metered_microusd: int | None = None  # the provider's charge, if it differs from the ledger
+    failure: Failure | None = None  # why the job was retried or failed after this attempt
+    work_lost_s: float = 0  # training after its last checkpoint, which the next attempt has to repeat
+    work_lost_microusd: int = 0
+    checkpoints_saved: int = 0
+    checkpoint_marks: tuple[CheckpointMark, ...] = ()  # some of them, evenly chosen, with the newest
 
     @property
     def is_over(self) -> bool:

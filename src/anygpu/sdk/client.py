@@ -166,6 +166,14 @@ class Client:
     def artifacts(self, job_id: str) -> list[Json]:
         return list(self._get(_job_path(job_id, "artifacts"))["artifacts"])
 
+    def read_artifact(self, job_id: str, name: str) -> bytes:
+        """Return the content of an output file. For large files, use `Job.fetch`."""
+        return self.http.request("GET", _job_path(job_id, f"artifacts/{quote(name)}")).data
+
+    def code_files(self, job_id: str, *, limit: int | None = None) -> Json:
+        """Return the list of files of the snapshot that the job runs."""
+        return self._get(_job_path(job_id, "code"), {"limit": limit})
+
     def stream(
         self,
         job_id: str,

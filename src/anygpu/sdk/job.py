@@ -196,6 +196,18 @@ class Job:
         download = Downloader(Path(directory), self._client.http.endpoint.url, force=force)
         return [download.fetch(each).path for each in files]
 
+    def read(self, name: str) -> bytes:
+        """Return the content of an output file, such as a small JSON file. `fetch` downloads large files."""
+        import hashlib
+
+        from anygpu.errors import BlobCorrupt
+
+        found = {each["name"]: each for each in self._client.artifacts(self.id)}
+        data = self._client.read_artifact(self.id, name)
+        if name in found and hashlib.sha256(data).hexdigest() != found[name]["sha256"]:
+            raise BlobCorrupt(f"{name} does not match its checksum.", hint="Read it again.")
+        return data
+
     def _wait_until_ended(self, timeout_s: float | None) -> dict[str, Any]:
         job = self.describe()
         if job["status"] in TERMINAL:

@@ -17,6 +17,7 @@ from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLim
 from anygpu.server.routes import (
     backends,
     compat,
+    downloads,
     health,
     jobs,
     login,
@@ -38,6 +39,7 @@ ROUTERS = (
     jobs,
     reports,
     series,
+    downloads,
     streams,
     uploads,
     snapshots,

@@ -126,6 +126,19 @@ class Journal(Protocol):
         """
         ...
 
+    async def events_before(
+        self, scope: Scope, job_id: str, *, before: int, limit: int
+    ) -> Sequence[Recorded]:
+        """Return the newest `limit` events of a job whose position is less than `before`, in order.
+
+        Raises NotFound if the job is not in the project.
+        """
+        ...
+
+    async def count_events(self, scope: Scope, job_id: str) -> int:
+        """Return the number of events of a job. Raises NotFound if the job is not in the project."""
+        ...
+
     async def delete(self, scope: Scope, job_id: str, *, at_ms: int) -> None:
         """Delete a job that has ended, and its events. Raises Conflict if the job has not ended.
 

@@ -1,6 +1,7 @@
 """The state machine: what may follow what, and what a view says."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -161,6 +162,38 @@ def test_an_agent_may_claim_and_end_before_its_launch_call_returned() -> None:
         AttemptLaunched(attempt=1, handle=Handle(name="anygpu-j-1", native={"id": "i-1"})),
     )
     assert view.attempts[0].handle == Handle(name="anygpu-j-1", native={"id": "i-1"})
+
+
+def test_an_attempt_knows_when_it_saved_checkpoints_in_bounded_space() -> None:
+    def saved(step: int) -> CheckpointSaved:
+        return CheckpointSaved(
+            attempt=1, checkpoint=replace(SAVED, id=f"c{step}", step=step, saved_at_ms=step)
+        )
+
+    for count in (0, 1, 32, 33, 65, 500):
+        attempt = after(*started(1), *(saved(step) for step in range(count))).attempts[0]
+        steps = [mark.step for mark in attempt.checkpoint_marks]
+        assert attempt.checkpoints_saved == count
+        assert len(steps) <= 33
+        assert steps[-1:] == ([count - 1] if count else [])
+        gaps = {later - earlier for earlier, later in pairwise(steps[:-1])}
+        assert len(gaps) <= 1  # evenly chosen, except for the newest
+
+
+def test_an_attempt_keeps_why_it_was_replaced_and_what_that_lost() -> None:
+    recovery = replace(RECOVERY, work_lost_s=90, work_lost_microusd=7)
+    lost = AttemptLost(attempt=1, evidence="gone", failure=LOST)
+    view = after(*started(1), lost, recovery)
+    (first,) = view.attempts
+    assert (first.failure, first.work_lost_s, first.work_lost_microusd) == (LOST, 90, 7)
+    assert decode_view(encode_view(view)) == view
+
+
+def test_the_newest_attempt_of_a_failed_job_has_its_failure() -> None:
+    failure = Failure(code="exit_code", message="the script exited with code 1", blame=Blame.USER)
+    failed = JobFailed(failure=failure)
+    view = after(*started(1), ended(1, 1), AttemptReleased(attempt=1), failed)
+    assert view.attempts[0].failure == failure
 
 
 def test_only_the_newest_checkpoints_are_kept() -> None:

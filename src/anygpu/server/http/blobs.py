@@ -101,7 +101,7 @@ async def _get(request: Request, blobs: Blobs, key: str) -> Response:
     if info is None:
         raise BlobMissing(key=key)
     headers = {"Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
-    requested = _parse_range(request.headers.get("range", ""), info.size)
+    requested = parse_range(request.headers.get("range", ""), info.size)
     if requested is None:
         headers["Content-Length"] = str(info.size)
         return _bytes_response(request, blobs.stream(key), 200, headers)
@@ -130,7 +130,7 @@ async def _read_range(blobs: Blobs, info: BlobInfo, start: int, end: int) -> Asy
         yield chunk
 
 
-def _parse_range(header: str, size: int) -> tuple[int, int] | None:
+def parse_range(header: str, size: int) -> tuple[int, int] | None:
     """Return start and end of the requested range; None for the whole blob, or if the header cannot be parsed."""
     match = _RANGE.fullmatch(header.strip())
     if match is None or match.group(1) == match.group(2) == "":

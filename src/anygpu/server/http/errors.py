@@ -67,6 +67,7 @@ STATUS: dict[str, int] = {
     "kind_unusable": 409,
     "request_timeout": 408,
     "too_large": 413,
+    "no_preview": 415,
     "rate_limited": 429,
     "header_too_large": 431,
     "blob_corrupt": 500,

@@ -1,15 +1,19 @@
 """Convert job views to the JSON objects that `anygpu.api.jobs` describes."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from anygpu.bounds import PROGRESS, valid_progress
-from anygpu.control.money import cost_at, format_dollars, running_cost
+from anygpu.control.money import cost_at, format_dollars
 from anygpu.control.resume import FirstSteps
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
+from anygpu.server.jobs.attempts import render_attempt, resume_state
+from anygpu.spec.jobspec import JobSpec
+from anygpu.spec.sections import Dataset, Workdir
 from anygpu.store.reports import ReportState, SeriesSummary
 
 JsonObject = dict[str, Any]
@@ -30,7 +34,7 @@ def render_job(
     return {
         **render_summary(view, row, queue_position=queue_position, now_ms=now_ms),
         "metrics": {each.name: each.last for each in series},
-        "attempts": [_render_attempt(each, now_ms) for each in view.attempts],
+        "attempts": [render_attempt(view, each, now_ms) for each in view.attempts],
         "telemetry": dict(row.telemetry),
         "predicted": render_prediction(view.predicted),
         "prediction": render_prediction(view.prediction),
@@ -38,6 +42,8 @@ def render_job(
         "recent_logs": list(recent_logs),
         "queue_wait_s": queue_wait_s,
         "better": render_better_offer(view),
+        "code": _render_code(view.spec),
+        "data": _render_data(view.spec.dataset),
         "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
     }
 
@@ -125,48 +131,6 @@ def render_better_offer(view: JobView) -> JsonObject | None:
     }
 
 
-def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
-    """Return the cost of an attempt: the recorded cost if it is released, else its estimated cost until `now_ms`."""
-    if attempt.is_released:
-        return attempt.cost_microusd
-    began_ms = attempt.started_at_ms or attempt.launching_at_ms
-    return running_cost(attempt, (now_ms - began_ms) / 1000)
-
-
-def _render_attempt(attempt: AttemptView, now_ms: int) -> JsonObject:
-    return {
-        "number": attempt.number,
-        "name": attempt.name,
-        "backend": attempt.offer.backend,
-        "offer": attempt.offer.name,
-        "region": attempt.offer.region,
-        "interruptible": attempt.offer.interruptible,
-        "price_microusd_per_hour": attempt.offer.price_microusd_per_hour,
-        "cost_microusd": attempt_cost_microusd(attempt, now_ms),
-        "metered_microusd": attempt.metered_microusd,
-        "phase": attempt_phase(attempt),
-        "outcome": attempt.outcome or (attempt.lost.code if attempt.lost else None),
-        "exit_code": attempt.exit_code,
-        "signal": attempt.signal,
-        "message": attempt.message or (attempt.lost.message if attempt.lost else ""),
-        "launching_at": format_time(attempt.launching_at_ms),
-        "training_at": format_optional_time(attempt.training_at_ms),
-        "ended_at": format_optional_time(attempt.ended_at_ms),
-        "resume_step": attempt.resume.step if attempt.resume else None,
-        "resume_state": resume_state(attempt),
-    }
-
-
-def resume_state(attempt: AttemptView) -> str | None:
-    """Return `verified`, `restarted`, or `restored` if nothing shows yet whether the script resumed.
-
-    None for an attempt without a checkpoint.
-    """
-    if attempt.resume is None:
-        return None
-    return {True: "verified", False: "restarted", None: "restored"}[attempt.resumed]
-
-
 def render_resume(attempt: AttemptView, row: ReportState) -> JsonObject | None:
     """Return what is known about the resume of an attempt, as `ResumeDetails`."""
     if attempt.resume is None:
@@ -199,16 +163,31 @@ def _resume_text(attempt: AttemptView, row: ReportState) -> str:
     return restored if attempt.claimant else f"checkpoint of step {step} will be restored"
 
 
-def attempt_phase(attempt: AttemptView) -> str:
-    if attempt.is_released:
-        return "ended"
-    if attempt.is_over:
-        return "finishing"
-    if attempt.stop_reason:
-        return "checkpointing"
-    if attempt.training_at_ms is not None:
-        return "training"
-    return "preparing" if attempt.claimant else "provisioning"
+def _render_code(spec: JobSpec) -> JsonObject:
+    workdir = spec.workdir or Workdir()
+    if workdir.manifest is not None:
+        kind, sha256 = "snapshot", workdir.manifest
+    elif workdir.archive is not None:
+        kind, sha256 = "archive", workdir.archive
+    elif spec.code is not None:
+        kind, sha256 = "inline", hashlib.sha256(spec.code.encode()).hexdigest()
+    else:
+        return {"kind": "in_place" if workdir.in_place else "none", "sha256": None, "path": workdir.path}
+    return {"kind": kind, "sha256": sha256, "path": workdir.path}
+
+
+def _render_data(dataset: Dataset | None) -> JsonObject | None:
+    if dataset is None:
+        return None
+    name = f"{dataset.name}@{dataset.version}" if dataset.version else dataset.name
+    parts = dataset.parts
+    several = hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else None
+    return {
+        "kind": dataset.kind,
+        "source": str(dataset.path or dataset.url or name),
+        "sha256": parts[0] if len(parts) == 1 else several,
+        "parts": len(parts),
+    }
 
 
 def _render_checkpoint(saved: CheckpointRef | None) -> JsonObject | None:

@@ -16,7 +16,7 @@ from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.route import JsonBody, api_router
-from anygpu.server.jobs import render
+from anygpu.server.jobs.attempts import attempt_cost_microusd, attempt_phase
 from anygpu.server.jobs.machines import (
     MachineInventory,
     OrphanMachine,
@@ -195,10 +195,10 @@ def _render_owned(machine: OwnedMachine, now_ms: int) -> MachineDetails:
         offer=offer.name,
         region=offer.region,
         interruptible=offer.interruptible,
-        state=render.attempt_phase(attempt) if machine.listed else "unlisted",
+        state=attempt_phase(attempt) if machine.listed else "unlisted",
         since=format_time(attempt.launching_at_ms),
         price_microusd_per_hour=offer.price_microusd_per_hour,
-        cost_microusd=render.attempt_cost_microusd(attempt, now_ms),
+        cost_microusd=attempt_cost_microusd(attempt, now_ms),
     )
 
 

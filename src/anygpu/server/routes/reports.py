@@ -1,8 +1,10 @@
 """Output of a job: logs, metrics, events, checkpoints and artifacts."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import Query, Request
 from starlette.responses import Response
@@ -16,17 +18,20 @@ from anygpu.api.reports import (
     JobEventList,
     JobMetrics,
 )
-from anygpu.errors import BlobMissing, NotFound
+from anygpu.errors import BlobCorrupt, BlobMissing, NotFound
+from anygpu.events.facts import ArtifactRef, CheckpointRef
 from anygpu.events.view import JobView
 from anygpu.server.encoding import event_json, format_time
 from anygpu.server.http.blobs import absolute_url
 from anygpu.server.http.bodies import JsonResponse
+from anygpu.server.http.downloads import preview_kind
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.jobs import JobRef
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.blobs.checkpoints import FileDownload
+from anygpu.store.blobs.keys import parse_manifest_key
 from anygpu.store.reports import MetricPoint, SeriesSummary
 
 router = api_router("/api/v1/training/{ref}", tag="results")
@@ -107,14 +112,23 @@ async def list_events(
     services: ServicesDep,
     caller: CallerDep,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
 ) -> Response:
-    """List the events of a job after position `after`. To get more, pass `next_after` as `after`."""
+    """List the events of a job after position `after`. To get more, pass `next_after` as `after`.
+
+    With `before`, list the newest events before that position instead, also in order.
+    """
     view = await resolve_job(services.journal, caller.scope, ref)
-    events = await services.journal.events(caller.scope, after=after, limit=limit, job_id=view.id)
+    journal, total = services.journal, None
+    if before is None:
+        events = await journal.events(caller.scope, after=after, limit=limit, job_id=view.id)
+    else:
+        events = await journal.events_before(caller.scope, view.id, before=before, limit=limit)
+        total = await journal.count_events(caller.scope, view.id)
     texts = ",".join(event_json(each) for each in events)
     next_after = events[-1].position if events else after
-    body = f'{{"events":[{texts}],"next_after":{next_after}}}'
+    body = f'{{"events":[{texts}],"next_after":{next_after},"total":{json.dumps(total)}}}'
     return Response(body.encode(), media_type="application/json")
 
 
@@ -125,21 +139,41 @@ async def list_checkpoints(
     """List valid checkpoints with signed URLs. If a file has several URLs, they are its parts, in order."""
     view = await resolve_job(services.journal, caller.scope, ref)
     base = services.public_url or str(request.base_url)
-    checkpoints = [
-        CheckpointDetails(
-            id=saved.id,
-            attempt=saved.attempt,
-            step=saved.step,
-            size=saved.size,
-            saved_at=format_time(saved.saved_at_ms),
-            files=[
-                DownloadableFile(path=file.path, size=file.size, sha256=file.sha256, urls=_urls(file, base))
-                for file in await _files(services, saved.manifest)
-            ],
-        )
-        for saved in view.checkpoints
-    ]
-    return CheckpointList(checkpoints=checkpoints)
+    return CheckpointList(
+        checkpoints=[await _checkpoint_details(services, view, saved, base) for saved in view.checkpoints]
+    )
+
+
+async def _checkpoint_details(
+    services: Services, view: JobView, saved: CheckpointRef, base: str
+) -> CheckpointDetails:
+    found, problem = await _files(services, saved.manifest)
+    root = f"{_job_path(view)}/checkpoints/{quote(saved.id, safe='')}/files"
+    owner = parse_manifest_key(saved.manifest)
+    return CheckpointDetails(
+        id=saved.id,
+        attempt=saved.attempt,
+        step=saved.step,
+        size=saved.size,
+        saved_at=format_time(saved.saved_at_ms),
+        epoch=saved.epoch,
+        unit=saved.unit,
+        newest=saved == view.newest_checkpoint,
+        inherited=owner is not None and owner[0].job_id != view.id,
+        resumed_attempts=[a.number for a in view.attempts if a.resume and a.resume.id == saved.id],
+        problem=problem,
+        files=[
+            DownloadableFile(
+                path=file.path,
+                size=file.size,
+                sha256=file.sha256,
+                urls=_urls(file, base),
+                download=f"{root}/{quote(file.path)}",
+                preview=preview_kind(file.path, file.size),
+            )
+            for file in found
+        ],
+    )
 
 
 @router.get("/artifacts", response_description="Files that the job produced.")
@@ -153,24 +187,37 @@ async def list_artifacts(
 
 async def artifact_details(services: Services, view: JobView, request: Request) -> list[ArtifactDetails]:
     base = services.public_url or str(request.base_url)
-    return [
-        ArtifactDetails(
-            name=artifact.name,
-            attempt=artifact.attempt,
-            size=artifact.size,
-            sha256=artifact.sha256,
-            urls=[url for file in await _files(services, artifact.key) for url in _urls(file, base)],
-        )
-        for artifact in view.artifacts
-    ]
+    return [await _artifact_details(services, view, artifact, base) for artifact in view.artifacts]
 
 
-async def _files(services: Services, manifest: str) -> Sequence[FileDownload]:
-    """Return the files of a manifest; empty if retention has removed them."""
+async def _artifact_details(
+    services: Services, view: JobView, artifact: ArtifactRef, base: str
+) -> ArtifactDetails:
+    found, problem = await _files(services, artifact.key)
+    return ArtifactDetails(
+        name=artifact.name,
+        attempt=artifact.attempt,
+        size=artifact.size,
+        sha256=artifact.sha256,
+        urls=[url for file in found for url in _urls(file, base)],
+        download=f"{_job_path(view)}/artifacts/{quote(artifact.name)}",
+        preview=None if problem else preview_kind(artifact.name, artifact.size),
+        problem=problem,
+    )
+
+
+async def _files(services: Services, manifest: str) -> tuple[Sequence[FileDownload], str | None]:
+    """Return the files of a manifest, or why they cannot be read. One damaged entry does not hide the others."""
     try:
-        return (await services.checkpoints.download_plan(manifest)).files
+        return (await services.checkpoints.download_plan(manifest)).files, None
     except BlobMissing:
-        return ()
+        return (), "its files are no longer stored"
+    except BlobCorrupt:
+        return (), "the list of its files is damaged"
+
+
+def _job_path(view: JobView) -> str:
+    return f"/api/v1/training/{view.id}"
 
 
 def _urls(file: FileDownload, base: str) -> list[str]:

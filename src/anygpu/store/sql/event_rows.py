@@ -15,7 +15,12 @@ MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def read_events(
-    connection: Connection, where: str, values: Sequence[object], *, limit: int
+    connection: Connection,
+    where: str,
+    values: Sequence[object],
+    *,
+    limit: int,
+    newest_first: bool = False,
 ) -> list[Recorded]:
     """Return the events that match the SQL condition `where`, in order. A negative `limit` returns all.
 
@@ -24,6 +29,7 @@ def read_events(
     sql = (
         "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
         f" FROM events e JOIN projects p ON p.id = e.project_id WHERE {where} ORDER BY e.position"
+        f"{' DESC' if newest_first else ''}"
     )
     if limit >= 0:
         sql, values = sql + " LIMIT ?", (*values, limit)

@@ -117,6 +117,25 @@ class SqlJournal:
 
         return await self._database.read(work)
 
+    async def events_before(
+        self, scope: Scope, job_id: str, *, before: int, limit: int
+    ) -> Sequence[Recorded]:
+        def work(connection: Connection) -> list[Recorded]:
+            jobs.load(connection, self._views, scope, job_id)
+            where = "e.job_id = ? AND e.position < ?"
+            newest = read_events(connection, where, (job_id, before), limit=max(limit, 0), newest_first=True)
+            return newest[::-1]
+
+        return await self._database.read(work)
+
+    async def count_events(self, scope: Scope, job_id: str) -> int:
+        def work(connection: Connection) -> int:
+            jobs.load(connection, self._views, scope, job_id)
+            row = fetch_one(connection, "SELECT COUNT(*) FROM events WHERE job_id = ?", (job_id,))
+            return int(row[0]) if row else 0
+
+        return await self._database.read(work)
+
     async def delete(self, scope: Scope, job_id: str, *, at_ms: int) -> None:
         def work(connection: Connection) -> Recorded:
             return deletion.delete_job(connection, self._views, scope, job_id, at_ms)

@@ -172,6 +172,19 @@ class JournalContract:
         assert await journal.head(LAB) == 2
         assert positions(await journal.events(STRANGER, after=0, limit=10)) == [1]
 
+    async def test_the_newest_events_before_a_position_come_in_order(self, journal: Journal) -> None:
+        await submit(journal, 1)
+        await submit(journal, 2)
+        await append(journal, job_id(1), *attempt_training())
+        assert positions(await journal.events_before(LAB, job_id(1), before=100, limit=2)) == [5, 6]
+        assert positions(await journal.events_before(LAB, job_id(1), before=5, limit=9)) == [1, 3, 4]
+        assert not await journal.events_before(LAB, job_id(1), before=1, limit=9)
+        assert await journal.count_events(LAB, job_id(1)) == 5
+        with pytest.raises(NotFound):
+            await journal.events_before(STRANGER, job_id(1), before=100, limit=2)
+        with pytest.raises(NotFound):
+            await journal.count_events(STRANGER, job_id(1))
+
     async def test_events_come_in_order_after_the_cursor(self, journal: Journal) -> None:
         await submit(journal, 1)
         await submit(journal, 2)

@@ -131,6 +131,15 @@ class MemoryJournal:
         start = bisect_right(events, after, key=lambda recorded: recorded.position)
         return events[start : start + limit]
 
+    async def events_before(
+        self, scope: Scope, job_id: str, *, before: int, limit: int
+    ) -> Sequence[Recorded]:
+        events = [each for each in self._job(scope, job_id).events if each.position < before]
+        return events[max(0, len(events) - limit) :]
+
+    async def count_events(self, scope: Scope, job_id: str) -> int:
+        return len(self._job(scope, job_id).events)
+
     async def delete(self, scope: Scope, job_id: str, *, at_ms: int) -> None:
         job = self._job(scope, job_id)
         view, project = job.view, job.project
