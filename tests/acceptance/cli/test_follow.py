@@ -119,3 +119,18 @@ def test_watch_draws_a_chart_and_leaves_at_ctrl_c(long_run: Any) -> None:
     shown_until(terminal, ASKED)
     os.write(terminal, b"\x03")
     assert exit_code(pid, terminal) == 130
+
+
+def test_a_run_that_must_wait_says_for_what_and_then_starts(anygpu: Any) -> None:
+    busy, name = f"busy-{time.monotonic_ns()}", f"next-{time.monotonic_ns()}"
+    anygpu("run", "-d", "--name", busy, "--cpus", "8", "--", "sleep", "600")
+    pid, terminal = start(anygpu, "run", "--name", name, "--cpus", "8", "--", "echo", "it is my turn")
+    try:
+        seen = shown_until(terminal, "the job needs 8")
+        assert "Waiting: " in seen
+        shown_until(terminal, "waiting 2")  # the time goes on although nothing else is printed
+        assert "it is my turn" not in seen
+    finally:
+        anygpu("cancel", "--wait", busy)
+    shown_until(terminal, "it is my turn")
+    assert exit_code(pid, terminal) == 0

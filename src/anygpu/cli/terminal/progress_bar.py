@@ -75,7 +75,7 @@ class StreamStatus:
             self._bar_text(width),
             self._position_text(),
             self._time_left_text(now),
-            formatting.metrics(self.metrics, 4),
+            formatting.metrics(dict(self.metrics), 4),
         ]
         if self.attempt > 1:
             parts.append(f"attempt {self.attempt}")

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from anygpu.printable import printable, printable_line
 
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 DRAW_EVERY_S = 0.1
+TICK_S = 1.0
 
 
 def output_filter(*, raw: bool) -> OutputFilter | UnchangedOutput:
@@ -51,7 +53,8 @@ class Screen:
 class LiveScreen(Screen):
     """Output to a terminal.
 
-    Complete lines scroll; the incomplete line and the status line stay at the bottom.
+    Complete lines scroll; the incomplete line and the status line stay at the bottom. A thread redraws the status line
+    every second, so that the time of a job that waits or prints nothing goes on.
     """
 
     def __init__(self, status: Callable[[int], str], *, raw: bool = False) -> None:
@@ -60,34 +63,46 @@ class LiveScreen(Screen):
         self._unfinished = b""
         self._drawn = 0
         self._drawn_at = 0.0
+        self._lock = threading.RLock()
+        self._ticker: StatusTicker | None = None
 
     def log(self, data: bytes) -> None:
-        *whole, self._unfinished = (self._unfinished + self._filter.feed(data)).split(b"\n")
-        if whole:
-            self._erase()
-            write_output(b"".join(line + b"\n" for line in whole))
-        self.refresh()
+        with self._lock:
+            *whole, self._unfinished = (self._unfinished + self._filter.feed(data)).split(b"\n")
+            if whole:
+                self._erase()
+                write_output(b"".join(line + b"\n" for line in whole))
+            self.refresh()
 
     def message(self, text: str) -> None:
-        self._erase()
-        super().message(text)
-        self.refresh()
+        with self._lock:
+            self._erase()
+            super().message(text)
+            self.refresh()
 
     def refresh(self) -> None:
-        now = time.monotonic()
-        if self._drawn and now - self._drawn_at < DRAW_EVERY_S:
-            return
-        self._erase()
-        self._draw()
-        self._drawn_at = now
+        with self._lock:
+            self._ticker = self._ticker or StatusTicker(self._redraw)
+            if not self._drawn or time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
+                self._redraw()
 
     def close(self) -> None:
         """Remove the status line, and print the incomplete line."""
-        self._erase()
-        rest, self._unfinished = self._unfinished + self._filter.close(), b""
-        if rest:
-            with contextlib.suppress(OSError):
-                write_output(rest + b"\n" if rest.strip(RESET.encode()) else rest)
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+        with self._lock:
+            self._erase()
+            rest, self._unfinished = self._unfinished + self._filter.close(), b""
+            if rest:
+                with contextlib.suppress(OSError):
+                    write_output(rest + b"\n" if rest.strip(RESET.encode()) else rest)
+
+    def _redraw(self) -> None:
+        with self._lock:
+            self._erase()
+            self._draw()
+            self._drawn_at = time.monotonic()
 
     def _draw(self) -> None:
         width = output.terminal_width() - 1
@@ -104,6 +119,24 @@ class LiveScreen(Screen):
             sys.stderr.write(f"\r{up}\x1b[J")
             sys.stderr.flush()
             self._drawn = 0
+
+
+class StatusTicker:
+    """A thread that calls `redraw` every second until it is stopped."""
+
+    def __init__(self, redraw: Callable[[], None]) -> None:
+        self._redraw = redraw
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="status line", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(TICK_S):
+            self._redraw()
 
 
 def visible_text(unfinished: bytes) -> str:
