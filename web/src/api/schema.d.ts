@@ -189,6 +189,8 @@ export interface paths {
         /**
          * List Events
          * @description List the events of a job after position `after`. To get more, pass `next_after` as `after`.
+         *
+         *     With `before`, list the newest events before that position instead, also in order.
          */
         get: operations["list_events"];
         put?: never;
@@ -293,6 +295,66 @@ export interface paths {
          * @description Read the stored use of GPUs, CPU, memory, disk and network in all attempts, or in one. Extremes are kept.
          */
         get: operations["get_telemetry"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/artifacts/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Artifact
+         * @description Download an artifact as one file. Its parts are joined and verified; a range can be requested.
+         */
+        get: operations["download_artifact"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/checkpoints/{checkpoint_id}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Checkpoint File
+         * @description Download a file of a checkpoint as one file. Its parts are joined and verified; a range can be requested.
+         */
+        get: operations["download_checkpoint_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Code Files
+         * @description List the files of the snapshot of the working directory that a job runs.
+         */
+        get: operations["list_code_files"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1221,11 +1283,30 @@ export interface components {
             sha256: string;
             /**
              * Urls
+             * @description Empty if the file cannot be read.
              * @example [
              *       "http://127.0.0.1:7791/blobs/…"
              *     ]
              */
             urls: string[];
+            /**
+             * Download
+             * @description Path on this server to download the whole file, with the caller's token or session.
+             * @example /api/v1/training/last/artifacts/model.pt
+             */
+            download: string;
+            /**
+             * Preview
+             * @description How a browser can show the file with `?preview=1`: image, table or text; null if it cannot.
+             * @example null
+             */
+            preview: string | null;
+            /**
+             * Problem
+             * @description Why the file cannot be read; null if it can.
+             * @example null
+             */
+            problem: string | null;
         };
         /**
          * ArtifactList
@@ -1257,6 +1338,7 @@ export interface components {
             backend: string;
             /**
              * Offer
+             * @description Machine type, or name of the machine.
              * @example here
              */
             offer: string;
@@ -1265,6 +1347,27 @@ export interface components {
              * @example
              */
             region: string;
+            /**
+             * Zone
+             * @example
+             */
+            zone: string;
+            /**
+             * Gpu
+             * @example A10
+             */
+            gpu: string;
+            /**
+             * Gpus
+             * @example 1
+             */
+            gpus: number;
+            /**
+             * Own
+             * @description A machine of the organisation, not a rented one.
+             * @example false
+             */
+            own: boolean;
             /**
              * Interruptible
              * @example false
@@ -1316,6 +1419,12 @@ export interface components {
              */
             launching_at: string;
             /**
+             * Started At
+             * @description Start of billing, by the provider's clock; null if unknown.
+             * @example null
+             */
+            started_at: string | null;
+            /**
              * Training At
              * @example 2026-01-05T10:00:00.000Z
              */
@@ -1325,6 +1434,57 @@ export interface components {
              * @example null
              */
             ended_at: string | null;
+            /**
+             * Released At
+             * @description Nothing of the attempt is left since then.
+             * @example null
+             */
+            released_at: string | null;
+            /**
+             * Held Until
+             * @description Its machine is held for inspection until then; null if it is not held.
+             * @example null
+             */
+            held_until: string | null;
+            /**
+             * End Kind
+             * @description completed, cancelled, failed, interrupted, lost, migrated, stopped or not_started; null while the attempt runs.
+             * @example null
+             */
+            end_kind: string | null;
+            /**
+             * End Text
+             * @description Why the attempt ended, in words.
+             * @example
+             */
+            end_text: string;
+            /**
+             * Notice
+             * @description Whether an interrupted machine announced it; null if not interrupted.
+             * @example null
+             */
+            notice: boolean | null;
+            /**
+             * Work Lost S
+             * @description Training that the next attempt had to repeat.
+             * @example 0
+             */
+            work_lost_s: number;
+            /**
+             * Work Lost Microusd
+             * @example 0
+             */
+            work_lost_microusd: number;
+            /**
+             * Checkpoints Saved
+             * @example 1
+             */
+            checkpoints_saved: number;
+            /**
+             * Checkpoints
+             * @description Times of saved checkpoints: at most 33, evenly chosen, with the newest.
+             */
+            checkpoints: components["schemas"]["CheckpointTime"][];
             /**
              * Resume Step
              * @example null
@@ -1750,7 +1910,7 @@ export interface components {
         };
         /**
          * CheckpointDetails
-         * @description A valid checkpoint. `files` is empty if retention has removed them.
+         * @description A valid checkpoint. `files` is empty if they cannot be read; `problem` then says why.
          */
         CheckpointDetails: {
             /**
@@ -1778,6 +1938,41 @@ export interface components {
              * @example 2026-01-05T10:00:00.000Z
              */
             saved_at: string;
+            /**
+             * Epoch
+             * @description Completed epochs, if the script reports them.
+             * @example 1
+             */
+            epoch: number | null;
+            /**
+             * Unit
+             * @description What `step` counts: step, epoch or count; empty if unknown.
+             * @example step
+             */
+            unit: string;
+            /**
+             * Newest
+             * @description The job resumes from this one, if it has to.
+             * @example true
+             */
+            newest: boolean;
+            /**
+             * Inherited
+             * @description Saved by the job that this one continues, not by this job.
+             * @example false
+             */
+            inherited: boolean;
+            /**
+             * Resumed Attempts
+             * @description Attempts of this job that started from this checkpoint.
+             * @example []
+             */
+            resumed_attempts: number[];
+            /**
+             * Problem
+             * @example null
+             */
+            problem: string | null;
             /** Files */
             files: components["schemas"]["DownloadableFile"][];
         };
@@ -1788,6 +1983,101 @@ export interface components {
         CheckpointList: {
             /** Checkpoints */
             checkpoints: components["schemas"]["CheckpointDetails"][];
+        };
+        /**
+         * CheckpointTime
+         * @description When an attempt saved a checkpoint.
+         */
+        CheckpointTime: {
+            /**
+             * Step
+             * @example 100
+             */
+            step: number;
+            /**
+             * Saved At
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            saved_at: string;
+        };
+        /**
+         * CodeFile
+         * @description A file of the code of a job. A symbolic link has a target (`link`) instead of content.
+         */
+        CodeFile: {
+            /**
+             * Path
+             * @example train.py
+             */
+            path: string;
+            /**
+             * Size
+             * @example 1024
+             */
+            size: number;
+            /**
+             * Sha256
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string | null;
+            /**
+             * Link
+             * @example null
+             */
+            link: string | null;
+        };
+        /**
+         * CodeFileList
+         * @description Files of the snapshot that a job runs, in order. Empty if its code was not uploaded as a snapshot.
+         */
+        CodeFileList: {
+            /**
+             * Sha256
+             * @description Of the list of files, as in the spec.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string | null;
+            /**
+             * Count
+             * @example 1
+             */
+            count: number;
+            /**
+             * Size
+             * @description Of all files together.
+             * @example 1024
+             */
+            size: number;
+            /**
+             * Files
+             * @description At most `limit` of them.
+             */
+            files: components["schemas"]["CodeFile"][];
+        };
+        /**
+         * CodeIdentity
+         * @description The code that a job runs.
+         *
+         *     `kind` is `snapshot` or `archive` (uploaded files), `inline` (the text in the spec), `in_place` (a directory of
+         *     the server's machine) or `none`.
+         */
+        CodeIdentity: {
+            /**
+             * Kind
+             * @example snapshot
+             */
+            kind: string;
+            /**
+             * Sha256
+             * @description Null for code that is not stored.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string | null;
+            /**
+             * Path
+             * @example /home/me/project
+             */
+            path: string | null;
         };
         /**
          * CodeLint
@@ -1965,6 +2255,33 @@ export interface components {
             token: string;
         };
         /**
+         * DataIdentity
+         * @description The dataset of a job: a path, a URL, or a name and a version.
+         */
+        DataIdentity: {
+            /**
+             * Kind
+             * @example path
+             */
+            kind: string;
+            /**
+             * Source
+             * @example data/train
+             */
+            source: string;
+            /**
+             * Sha256
+             * @description Of the uploaded archive; if it has several parts, of the list of their hashes. Null if it is not uploaded.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string | null;
+            /**
+             * Parts
+             * @example 1
+             */
+            parts: number;
+        };
+        /**
          * DownloadableFile
          * @description A file and the signed URLs of its parts, in order.
          */
@@ -1991,6 +2308,18 @@ export interface components {
              *     ]
              */
             urls: string[];
+            /**
+             * Download
+             * @description Path on this server to download the whole file, with the caller's token or session.
+             * @example /api/v1/training/last/checkpoints/c1/files/ckpt/last.pt
+             */
+            download: string;
+            /**
+             * Preview
+             * @description How a browser can show the file with `?preview=1`: image, table or text; null if it cannot.
+             * @example null
+             */
+            preview: string | null;
         };
         /**
          * ErrorSummary
@@ -2276,6 +2605,8 @@ export interface components {
              */
             queue_wait_s: number | null;
             better: components["schemas"]["BetterOffer"] | null;
+            code: components["schemas"]["CodeIdentity"];
+            data: components["schemas"]["DataIdentity"] | null;
             /**
              * Spec
              * @example {
@@ -2343,6 +2674,12 @@ export interface components {
              * @example 17
              */
             next_after: number;
+            /**
+             * Total
+             * @description Number of events of the job; only in answers to `before`.
+             * @example null
+             */
+            total: number | null;
         };
         /**
          * JobFailure
@@ -5095,6 +5432,10 @@ export interface operations {
                      *           "backend": "local",
                      *           "offer": "here",
                      *           "region": "",
+                     *           "zone": "",
+                     *           "gpu": "A10",
+                     *           "gpus": 1,
+                     *           "own": false,
                      *           "interruptible": false,
                      *           "price_microusd_per_hour": 0,
                      *           "cost_microusd": 0,
@@ -5105,8 +5446,23 @@ export interface operations {
                      *           "signal": null,
                      *           "message": "",
                      *           "launching_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": null,
                      *           "training_at": "2026-01-05T10:00:00.000Z",
                      *           "ended_at": null,
+                     *           "released_at": null,
+                     *           "held_until": null,
+                     *           "end_kind": null,
+                     *           "end_text": "",
+                     *           "notice": null,
+                     *           "work_lost_s": 0,
+                     *           "work_lost_microusd": 0,
+                     *           "checkpoints_saved": 1,
+                     *           "checkpoints": [
+                     *             {
+                     *               "step": 100,
+                     *               "saved_at": "2026-01-05T10:00:00.000Z"
+                     *             }
+                     *           ],
                      *           "resume_step": null,
                      *           "resume_state": null
                      *         }
@@ -5147,6 +5503,17 @@ export interface operations {
                      *         "sooner_s": -1200,
                      *         "sooner_low_s": -4100,
                      *         "by_itself": false
+                     *       },
+                     *       "code": {
+                     *         "kind": "snapshot",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "path": "/home/me/project"
+                     *       },
+                     *       "data": {
+                     *         "kind": "path",
+                     *         "source": "data/train",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "parts": 1
                      *       },
                      *       "spec": {
                      *         "script": "train.py",
@@ -5303,6 +5670,10 @@ export interface operations {
                      *           "backend": "local",
                      *           "offer": "here",
                      *           "region": "",
+                     *           "zone": "",
+                     *           "gpu": "A10",
+                     *           "gpus": 1,
+                     *           "own": false,
                      *           "interruptible": false,
                      *           "price_microusd_per_hour": 0,
                      *           "cost_microusd": 0,
@@ -5313,8 +5684,23 @@ export interface operations {
                      *           "signal": null,
                      *           "message": "",
                      *           "launching_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": null,
                      *           "training_at": "2026-01-05T10:00:00.000Z",
                      *           "ended_at": null,
+                     *           "released_at": null,
+                     *           "held_until": null,
+                     *           "end_kind": null,
+                     *           "end_text": "",
+                     *           "notice": null,
+                     *           "work_lost_s": 0,
+                     *           "work_lost_microusd": 0,
+                     *           "checkpoints_saved": 1,
+                     *           "checkpoints": [
+                     *             {
+                     *               "step": 100,
+                     *               "saved_at": "2026-01-05T10:00:00.000Z"
+                     *             }
+                     *           ],
                      *           "resume_step": null,
                      *           "resume_state": null
                      *         }
@@ -5355,6 +5741,17 @@ export interface operations {
                      *         "sooner_s": -1200,
                      *         "sooner_low_s": -4100,
                      *         "by_itself": false
+                     *       },
+                     *       "code": {
+                     *         "kind": "snapshot",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "path": "/home/me/project"
+                     *       },
+                     *       "data": {
+                     *         "kind": "path",
+                     *         "source": "data/train",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "parts": 1
                      *       },
                      *       "spec": {
                      *         "script": "train.py",
@@ -5470,6 +5867,10 @@ export interface operations {
                      *           "backend": "local",
                      *           "offer": "here",
                      *           "region": "",
+                     *           "zone": "",
+                     *           "gpu": "A10",
+                     *           "gpus": 1,
+                     *           "own": false,
                      *           "interruptible": false,
                      *           "price_microusd_per_hour": 0,
                      *           "cost_microusd": 0,
@@ -5480,8 +5881,23 @@ export interface operations {
                      *           "signal": null,
                      *           "message": "",
                      *           "launching_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": null,
                      *           "training_at": "2026-01-05T10:00:00.000Z",
                      *           "ended_at": null,
+                     *           "released_at": null,
+                     *           "held_until": null,
+                     *           "end_kind": null,
+                     *           "end_text": "",
+                     *           "notice": null,
+                     *           "work_lost_s": 0,
+                     *           "work_lost_microusd": 0,
+                     *           "checkpoints_saved": 1,
+                     *           "checkpoints": [
+                     *             {
+                     *               "step": 100,
+                     *               "saved_at": "2026-01-05T10:00:00.000Z"
+                     *             }
+                     *           ],
                      *           "resume_step": null,
                      *           "resume_state": null
                      *         }
@@ -5522,6 +5938,17 @@ export interface operations {
                      *         "sooner_s": -1200,
                      *         "sooner_low_s": -4100,
                      *         "by_itself": false
+                     *       },
+                     *       "code": {
+                     *         "kind": "snapshot",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "path": "/home/me/project"
+                     *       },
+                     *       "data": {
+                     *         "kind": "path",
+                     *         "source": "data/train",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "parts": 1
                      *       },
                      *       "spec": {
                      *         "script": "train.py",
@@ -5778,6 +6205,7 @@ export interface operations {
         parameters: {
             query?: {
                 after?: number;
+                before?: number | null;
                 limit?: number;
             };
             header?: never;
@@ -5808,7 +6236,8 @@ export interface operations {
                      *           }
                      *         }
                      *       ],
-                     *       "next_after": 17
+                     *       "next_after": 17,
+                     *       "total": null
                      *     }
                      */
                     "application/json": components["schemas"]["JobEventList"];
@@ -5863,6 +6292,12 @@ export interface operations {
                      *           "step": 100,
                      *           "size": 1024,
                      *           "saved_at": "2026-01-05T10:00:00.000Z",
+                     *           "epoch": 1,
+                     *           "unit": "step",
+                     *           "newest": true,
+                     *           "inherited": false,
+                     *           "resumed_attempts": [],
+                     *           "problem": null,
                      *           "files": [
                      *             {
                      *               "path": "ckpt/last.pt",
@@ -5870,7 +6305,9 @@ export interface operations {
                      *               "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
                      *               "urls": [
                      *                 "http://127.0.0.1:7791/blobs/…"
-                     *               ]
+                     *               ],
+                     *               "download": "/api/v1/training/last/checkpoints/c1/files/ckpt/last.pt",
+                     *               "preview": null
                      *             }
                      *           ]
                      *         }
@@ -5930,7 +6367,10 @@ export interface operations {
                      *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
                      *           "urls": [
                      *             "http://127.0.0.1:7791/blobs/…"
-                     *           ]
+                     *           ],
+                     *           "download": "/api/v1/training/last/artifacts/model.pt",
+                     *           "preview": null,
+                     *           "problem": null
                      *         }
                      *       ]
                      *     }
@@ -6154,6 +6594,211 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["TelemetryHistory"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    download_artifact: {
+        parameters: {
+            query?: {
+                /** @description Show an image, or the first 256 KiB of a text, instead of downloading the file. */
+                preview?: boolean;
+            };
+            header?: never;
+            path: {
+                ref: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, or its preview. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                    "text/plain": string;
+                    "image/*": string;
+                };
+            };
+            /** @description The requested range. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The client has this content (If-None-Match). */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The file ends before the requested range. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    download_checkpoint_file: {
+        parameters: {
+            query?: {
+                /** @description Show an image, or the first 256 KiB of a text, instead of downloading the file. */
+                preview?: boolean;
+            };
+            header?: never;
+            path: {
+                ref: string;
+                checkpoint_id: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file, or its preview. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                    "text/plain": string;
+                    "image/*": string;
+                };
+            };
+            /** @description The requested range. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The client has this content (If-None-Match). */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The file ends before the requested range. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    list_code_files: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Files of the snapshot. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *       "count": 1,
+                     *       "size": 1024,
+                     *       "files": [
+                     *         {
+                     *           "path": "train.py",
+                     *           "size": 1024,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "link": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CodeFileList"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
@@ -7477,6 +8122,10 @@ export interface operations {
                      *           "backend": "local",
                      *           "offer": "here",
                      *           "region": "",
+                     *           "zone": "",
+                     *           "gpu": "A10",
+                     *           "gpus": 1,
+                     *           "own": false,
                      *           "interruptible": false,
                      *           "price_microusd_per_hour": 0,
                      *           "cost_microusd": 0,
@@ -7487,8 +8136,23 @@ export interface operations {
                      *           "signal": null,
                      *           "message": "",
                      *           "launching_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": null,
                      *           "training_at": "2026-01-05T10:00:00.000Z",
                      *           "ended_at": null,
+                     *           "released_at": null,
+                     *           "held_until": null,
+                     *           "end_kind": null,
+                     *           "end_text": "",
+                     *           "notice": null,
+                     *           "work_lost_s": 0,
+                     *           "work_lost_microusd": 0,
+                     *           "checkpoints_saved": 1,
+                     *           "checkpoints": [
+                     *             {
+                     *               "step": 100,
+                     *               "saved_at": "2026-01-05T10:00:00.000Z"
+                     *             }
+                     *           ],
                      *           "resume_step": null,
                      *           "resume_state": null
                      *         }
@@ -7529,6 +8193,17 @@ export interface operations {
                      *         "sooner_s": -1200,
                      *         "sooner_low_s": -4100,
                      *         "by_itself": false
+                     *       },
+                     *       "code": {
+                     *         "kind": "snapshot",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "path": "/home/me/project"
+                     *       },
+                     *       "data": {
+                     *         "kind": "path",
+                     *         "source": "data/train",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "parts": 1
                      *       },
                      *       "spec": {
                      *         "script": "train.py",
@@ -7644,6 +8319,10 @@ export interface operations {
                      *           "backend": "local",
                      *           "offer": "here",
                      *           "region": "",
+                     *           "zone": "",
+                     *           "gpu": "A10",
+                     *           "gpus": 1,
+                     *           "own": false,
                      *           "interruptible": false,
                      *           "price_microusd_per_hour": 0,
                      *           "cost_microusd": 0,
@@ -7654,8 +8333,23 @@ export interface operations {
                      *           "signal": null,
                      *           "message": "",
                      *           "launching_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": null,
                      *           "training_at": "2026-01-05T10:00:00.000Z",
                      *           "ended_at": null,
+                     *           "released_at": null,
+                     *           "held_until": null,
+                     *           "end_kind": null,
+                     *           "end_text": "",
+                     *           "notice": null,
+                     *           "work_lost_s": 0,
+                     *           "work_lost_microusd": 0,
+                     *           "checkpoints_saved": 1,
+                     *           "checkpoints": [
+                     *             {
+                     *               "step": 100,
+                     *               "saved_at": "2026-01-05T10:00:00.000Z"
+                     *             }
+                     *           ],
                      *           "resume_step": null,
                      *           "resume_state": null
                      *         }
@@ -7696,6 +8390,17 @@ export interface operations {
                      *         "sooner_s": -1200,
                      *         "sooner_low_s": -4100,
                      *         "by_itself": false
+                     *       },
+                     *       "code": {
+                     *         "kind": "snapshot",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "path": "/home/me/project"
+                     *       },
+                     *       "data": {
+                     *         "kind": "path",
+                     *         "source": "data/train",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "parts": 1
                      *       },
                      *       "spec": {
                      *         "script": "train.py",
@@ -9196,7 +9901,10 @@ export interface operations {
                      *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
                      *           "urls": [
                      *             "http://127.0.0.1:7791/blobs/…"
-                     *           ]
+                     *           ],
+                     *           "download": "/api/v1/training/last/artifacts/model.pt",
+                     *           "preview": null,
+                     *           "problem": null
                      *         }
                      *       ]
                      *     }
@@ -9274,7 +9982,10 @@ export interface operations {
                      *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
                      *           "urls": [
                      *             "http://127.0.0.1:7791/blobs/…"
-                     *           ]
+                     *           ],
+                     *           "download": "/api/v1/training/last/artifacts/model.pt",
+                     *           "preview": null,
+                     *           "problem": null
                      *         }
                      *       ]
                      *     }
