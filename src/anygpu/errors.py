@@ -76,7 +76,7 @@ class NeedsPaidConsent(AnygpuError):
 
 
 class NeedsSnapshot(AnygpuError):
-    """The job runs in place, and its machine cannot run it. Submit it with `--snapshot`, so that others can."""
+    """The server's machine cannot run this job. Submit it with `--snapshot`, so that other machines get its files."""
 
     code = "needs_snapshot"
 
@@ -88,7 +88,7 @@ class MaxCostTooLow(AnygpuError):
 
 
 class BadTrace(AnygpuError):
-    """The file is not a spot availability trace. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
+    """The file is not a record of spot availability. Give JSON with `metadata.gap_seconds`, and `data` of 0 and 1."""
 
     code = "bad_trace"
 
@@ -100,13 +100,13 @@ class NotFound(AnygpuError):
 
 
 class Conflict(AnygpuError):
-    """The request conflicts with the current state. Reload the job, then decide again."""
+    """The job has changed, and the request no longer fits. Look at it with `anygpu show`, then decide again."""
 
     code = "conflict"
 
 
 class Superseded(Conflict):
-    """A newer attempt of this job has taken over. Stop this attempt: the server rejects its commits."""
+    """A newer attempt replaced this attempt of the job. Stop its agent: the server accepts nothing from it."""
 
     code = "superseded"
 
@@ -118,19 +118,19 @@ class AlreadyClaimed(Conflict):
 
 
 class InvalidReport(AnygpuError):
-    """The report cannot be parsed. Agent and server use different protocol versions; update the older one."""
+    """The server cannot read the agent's report. Agent and server have different versions; update the older one."""
 
     code = "invalid_report"
 
 
 class ReportGap(Conflict):
-    """Earlier reports are missing. Send again from the sequence number in `expected`."""
+    """The server has not received earlier reports of the agent. Send them again from the number in `expected`."""
 
     code = "gap"
 
 
 class IncompleteUpload(Conflict):
-    """Some chunks are missing or damaged. Upload the listed chunks again, then commit again."""
+    """Some chunks of the upload are missing or damaged. Upload the listed chunks again, then commit again."""
 
     code = "incomplete"
 
@@ -142,13 +142,13 @@ class Unauthorized(AnygpuError):
 
 
 class Forbidden(AnygpuError):
-    """Your role does not allow this. Ask an administrator of the organisation for access."""
+    """The role of your token does not allow this request. Ask an administrator for a token with another role."""
 
     code = "forbidden"
 
 
 class TooLarge(AnygpuError):
-    """The data is larger than the limit. Send less, or ask the administrator to raise the limit."""
+    """The request is larger than the server's limit. Send less, or ask the operator to raise it (settings `limits`)."""
 
     code = "too_large"
 
@@ -161,7 +161,7 @@ class RateLimited(AnygpuError):
 
 
 class UnsafePath(AnygpuError):
-    """A path leads outside the directory it belongs to. Use relative paths that stay inside it."""
+    """A path leads outside of its directory. Use relative paths without `..`, and no links that leave the directory."""
 
     code = "unsafe_path"
 
@@ -173,7 +173,7 @@ class QuotaExceeded(AnygpuError):
 
 
 class MeterDiffers(AnygpuError):
-    """The provider's charge differs from the recorded cost. Compare the attempt with the provider's invoice."""
+    """The provider charged another amount than anygpu recorded for an attempt. Check the provider's invoice."""
 
     code = "meter_differs"
 
@@ -185,7 +185,7 @@ class SecretMissing(AnygpuError):
 
 
 class LaunchError(AnygpuError):
-    """The attempt could not be started. Read the backend's message and correct the job or the profile."""
+    """The machine for the job could not be started. Read the backend's message; correct the job or the backend."""
 
     code = "launch_error"
 
@@ -198,7 +198,7 @@ class NoCapacity(LaunchError):
 
 
 class LaunchRefused(LaunchError):
-    """The backend rejected the request. Correct the credentials, quota or instance type of the profile."""
+    """The backend refused to start a machine. Correct the credentials, quota or machine types of the backend."""
 
     code = "launch_refused"
 
@@ -232,7 +232,7 @@ class KindUnusable(AnygpuError):
 
 
 class LeaseLost(AnygpuError):
-    """Another control process holds the lease now. Stop writing: the other process continues the work."""
+    """Another server process now controls the jobs. No action is needed: that process continues the work."""
 
     code = "lease_lost"
 
@@ -245,21 +245,21 @@ class StorageFull(AnygpuError):
 
 
 class StoreBusy(AnygpuError):
-    """The database is busy. Try again in a moment."""
+    """The server's database is busy with other requests. Try again in a moment."""
 
     code = "store_busy"
     retryable = True
 
 
 class JobDamaged(AnygpuError):
-    """The events of this job are damaged, so nothing can be changed. Restore the database, or delete the job."""
+    """The stored events of this job are damaged, so it cannot be changed. Restore the database, or delete the job."""
 
     code = "job_damaged"
     retryable = True
 
 
 class BlobMissing(AnygpuError):
-    """A stored file is missing. Retention deleted it, or its upload never finished; choose another file."""
+    """A stored file is missing: it was too old and was deleted, or its upload never ended. Choose another file."""
 
     code = "blob_missing"
 

@@ -71,7 +71,10 @@ def test_a_meter_that_says_something_else_raises_one_alarm(
     history = play(Scenario(seed="calm", jobs=(asked,), backends=(CLOUD,), rates={}, faults_until=60.0))
     (alarm,) = of(history, MeterDiffered)
     assert alarm.theirs_microusd == round(alarm.ours_microusd * factor)
-    assert any("the ledger differs from the provider's meter" in line for line in history.trace)
+    assert any(
+        "the recorded cost of an attempt differs from what the provider charges" in line
+        for line in history.trace
+    )
 
 
 def test_a_job_moves_where_it_is_told_and_goes_on_from_its_checkpoint() -> None:

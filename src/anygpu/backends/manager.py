@@ -89,7 +89,10 @@ class UnavailableBackend:
         raise self._error()
 
     def _error(self) -> BackendNotOpen:
-        return BackendNotOpen(f"backend {self.name!r} is not open: {self._reason}")
+        return BackendNotOpen(
+            f"The backend {self.name!r} cannot be used now: {self._reason}. `anygpu backend ls` shows its "
+            "state; it is tried again automatically."
+        )
 
 
 class BackendManager(Mapping[str, Backend]):
@@ -190,7 +193,10 @@ class BackendManager(Mapping[str, Backend]):
             entry.predecessor_closing = self._remove(existing) if existing is not None else None
             self._entries[profile.name] = entry
         elif existing.source is not BackendSource.PROFILE:
-            existing.reason = existing.reason or "a profile of the same name exists and is ignored"
+            existing.reason = (
+                existing.reason
+                or "the settings file has a backend of the same name, so the stored one is ignored"
+            )
 
     def _remove(self, entry: BackendEntry) -> asyncio.Task[None]:
         self._entries.pop(entry.name, None)

@@ -93,7 +93,13 @@ def _option_problems(
             near = did_you_mean(name, names) or f"there are: {', '.join(names)}"
             yield Problem(f"{place}.{name}", None, "unknown option", near, source)
         elif _is_secret(model.model_fields[name]):
-            yield Problem(f"{place}.{name}", None, "is a credential", f"use --credential {name}", source)
+            yield Problem(
+                f"{place}.{name}",
+                None,
+                "is a credential, not an option",
+                f"give it with --credential {name}",
+                source,
+            )
 
 
 def _credential_problems(model: type[BaseModel], given: Mapping[str, Any], source: str) -> Iterator[Problem]:
@@ -101,9 +107,17 @@ def _credential_problems(model: type[BaseModel], given: Mapping[str, Any], sourc
     for name, value in given.items():
         if name not in secret:
             near = did_you_mean(name, secret) or f"there are: {', '.join(secret) or 'none'}"
-            yield Problem(f"credentials.{name}", None, "is not a credential of this kind", near, source)
+            yield Problem(
+                f"credentials.{name}", None, "is not a credential of this kind of backend", near, source
+            )
         elif not isinstance(value, str) or not value:
-            yield Problem(f"credentials.{name}", None, "must be a text that is not empty", "", source)
+            yield Problem(
+                f"credentials.{name}",
+                None,
+                "is empty or not a string; give the credential as a string",
+                "",
+                source,
+            )
 
 
 def _from_text(info: FieldInfo, value: Any) -> Any:
@@ -156,7 +170,7 @@ def _type_name(annotation: Any) -> str:
         return "a credential"
     if _is_list(annotation):
         inner = next((arg for arg in get_args(annotation) if arg is not Ellipsis), str)
-        return "a list of texts" if inner is str else "a list"
+        return "a list of strings" if inner is str else "a list"
     return next((_TYPE_NAMES[part] for part in parts if part in _TYPE_NAMES), "a value")
 
 

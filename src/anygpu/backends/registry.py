@@ -77,7 +77,7 @@ def find_kind(name: str, *, place: str = "kind", source: str = "body") -> Backen
     if kind is None:
         names = [kind.name for kind in usable_kinds()]
         near = did_you_mean(name, names) or f"there are: {', '.join(names)}"
-        raise InvalidSpec([Problem(place, name[:100], "there is no such kind of backend", near, source)])
+        raise InvalidSpec([Problem(place, name[:100], "is not a kind of backend", near, source)])
     return kind
 
 
@@ -86,9 +86,9 @@ def require_modules(kind: BackendFactory) -> None:
     importlib.invalidate_caches()  # it may have been installed since the server started
     missing = ", ".join(module for module in kind.modules if importlib.util.find_spec(module) is None)
     if missing:
-        hint = install_hint(kind.extra) if kind.extra else f"Install {missing}."
+        hint = install_hint(kind.extra) if kind.extra else f"Install {missing} where the server runs."
         raise KindUnusable(
-            f"backend kind {kind.name!r} needs {missing}, which is not installed on the server", hint=hint
+            f"The backend kind {kind.name!r} needs {missing}, which is not installed on the server", hint=hint
         )
 
 
@@ -135,7 +135,9 @@ def _load_kind(name: str, load: Callable[[], Any]) -> BackendFactory | None:
     except ImportError as error:
         missing = error.name or error
         raise KindUnusable(
-            f"backend kind {name!r} needs the package {missing}", hint=f"Install {missing}."
+            f"The backend kind {name!r} needs the Python package {missing}, which is not installed on the "
+            "server",
+            hint=f"Install {missing} where the server runs, and restart the server.",
         ) from error
     opens = getattr(module, "open_backend", None) or _open_vm_backend(getattr(module, "connect", None))
     options = getattr(module, "Options", None)

@@ -111,7 +111,8 @@ class Jobs:
             if view.is_terminal or view.cancel_requested:
                 doing = view.status if view.is_terminal else "being cancelled"
                 raise Conflict(
-                    f"job {view.name or view.id} is {doing}", hint="Submit or resume it as a new job."
+                    f"Job {view.name or view.id} cannot be started: it is {doing}",
+                    hint="Submit it again with `anygpu run`, or continue it as a new job with `anygpu resume`.",
                 )
             done = view.live_attempt is not None or view.start_requested_at_ms is not None
             return [] if done else [StartRequested(person=scope.person)]
@@ -139,7 +140,8 @@ class Jobs:
             held = [a.number for a in view.attempts if a.is_held]
             if not held and not any(a.hold_ended for a in view.attempts):
                 raise Conflict(
-                    f"job {view.name or view.id} holds no machine; it is {view.phase}; see hold_on_failure"
+                    f"Job {view.name or view.id} holds no machine that could be released; the job is {view.phase}. "
+                    "Only a job that failed with `placement.hold_on_failure` set holds its machine."
                 )
             return [HoldEnded(attempt=number, reason="release", person=scope.person) for number in held]
 
@@ -166,7 +168,7 @@ class Jobs:
         require_intact(old)
         if not old.is_terminal:
             raise Conflict(
-                f"job {old.name or old.id} is still {old.status}",
+                f"Job {old.name or old.id} cannot be resumed yet: it is still {old.status}",
                 hint="Wait until it ends, or cancel it with `anygpu cancel`.",
             )
         same = old.spec.model_dump(
@@ -204,9 +206,9 @@ class Jobs:
         intact = [c.step for c in others if await self._checkpoints.is_intact(c.manifest)]
         steps = ", ".join(map(str, intact)) or "none"
         raise Conflict(
-            f"the checkpoint of step {chosen.step} of job {view.name or view.id} is damaged;"
-            f" steps of its intact checkpoints: {steps}",
-            hint="Choose one of these, or leave out the step to use the newest intact one.",
+            f"The checkpoint of step {chosen.step} of job {view.name or view.id} is damaged; its intact "
+            f"checkpoints are of these steps: {steps}",
+            hint="Choose one of these steps, or give no step to use the newest intact checkpoint.",
         )
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> TransactionResult:
@@ -233,21 +235,29 @@ def require_migratable(view: JobView, to: str) -> None:
     name, placement = view.name or view.id, view.spec.placement
     if view.is_terminal or view.cancel_requested:
         doing = view.status if view.is_terminal else "being cancelled"
-        raise Conflict(f"job {name} is {doing}", hint="Resume it as a new job: `anygpu resume`.")
+        raise Conflict(
+            f"Job {name} cannot be moved: it is {doing}",
+            hint="Continue it as a new job with `anygpu resume`.",
+        )
     live, found = view.live_attempt, view.better
     better = found is not None and found.offer.backend == to
     if live is not None and live.offer.backend == to and not better:
-        raise Conflict(f"job {name} already runs on backend {to}, which has no better offer for it")
+        raise Conflict(
+            f"Job {name} already runs on the backend {to}, which has no better machine for it. Name another "
+            "backend."
+        )
     if view.spec.is_only_in_place and to != LOCAL:
         raise Conflict(
-            f"job {name} runs in place, in {view.spec.in_place}, and its files were not copied",
+            f"Job {name} cannot be moved: it runs in the directory {view.spec.in_place} itself, and its files "
+            "were not uploaded",
             hint="Submit it again with `anygpu run --snapshot`; such a job can run on other machines.",
         )
     allowed = placement.allowed_backends
     if to in placement.forbidden or (allowed and to not in allowed):
         raise Conflict(
-            f"job {name} may not run at {to}",
-            hint="Its spec excludes it: see placement.allowed, placement.profile and placement.forbidden.",
+            f"Job {name} may not run on the backend {to}: its spec excludes it",
+            hint="Name another backend, or submit a job with other values of placement.allowed, placement.profile "
+            "and placement.forbidden.",
         )
 
 
@@ -257,6 +267,7 @@ def _checkpoints_until(view: JobView, step: int) -> tuple[CheckpointRef, ...]:
     if index is None:
         kept = ", ".join(str(c.step) for c in view.checkpoints) or "none"
         raise NotFound(
-            f"job {view.name or view.id} has no checkpoint at step {step}; steps of its checkpoints: {kept}"
+            f"Job {view.name or view.id} has no checkpoint of step {step}. Choose one of the steps of its "
+            f"checkpoints: {kept}"
         )
     return view.checkpoints[: index + 1]

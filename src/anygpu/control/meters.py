@@ -139,8 +139,13 @@ class MeterChecker:
         if written.recorded:
             ours = written.view.attempts[number - 1].cost_microusd
             name = written.view.attempts[number - 1].name
-            text = f"{name}: the provider charges {theirs} micro-dollars, but the ledger has {ours}"
-            report("the ledger differs from the provider's meter", MeterDiffers(text))
+            text = (
+                f"{name}: the provider charges {theirs} micro-dollars, but anygpu recorded {ours}; compare with "
+                "the provider's invoice"
+            )
+            report(
+                "the recorded cost of an attempt differs from what the provider charges", MeterDiffers(text)
+            )
 
 
 def _difference(attempt: AttemptView, theirs: int, tolerance: int) -> list[Event]:

@@ -125,5 +125,8 @@ def remaining_budget(view: JobView, now_ms: int) -> int | None:
 
 def budget_failure(view: JobView, cost_microusd: int) -> Failure:
     limit = view.spec.limits.max_cost_microusd or 0
-    text = f"the budget is used up: {format_dollars(cost_microusd)} of {format_dollars(limit)} spent"
+    text = (
+        f"the budget is used up: {format_dollars(cost_microusd)} of {format_dollars(limit)} spent; "
+        "resume the job with a higher one (anygpu resume --set limits.max_cost=...)"
+    )
     return Failure(code="budget", message=text, blame=Blame.PLATFORM)

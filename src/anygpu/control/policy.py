@@ -40,8 +40,8 @@ def parse_quotas(texts: Iterable[str]) -> dict[str, int]:
     for text in texts:
         name, equals, count = (part.strip() for part in text.partition("="))
         if not (name and equals and count.isdecimal() and len(count) < 7):
-            hint = "write project=slots, or organisation/project=slots"
-            raise InvalidSpec([Problem("queue.quotas", text, "is not a quota like vision=4", hint)])
+            hint = "write project=slots or organisation/project=slots, such as vision=4"
+            raise InvalidSpec([Problem("queue.quotas", text, "is not a quota of a project", hint)])
         found[name] = int(count)
     return found
 

@@ -58,7 +58,9 @@ class Supervisor:
             try:
                 await self._run_term(term)
             except LeaseLost as error:
-                self._report("another control process took over", error)
+                self._report(
+                    "another server process now controls the jobs; this one only answers requests", error
+                )
             finally:
                 await _stop([*term.reconciling.values(), *term.running.values()])
 
@@ -80,7 +82,7 @@ class Supervisor:
         try:
             return await self._journal.acquire(LEADER, self._holder, ttl_s=self._policy.leader_ttl_s)
         except Exception as error:  # noqa: BLE001  a store may fail in ways of its own
-            self._report("the journal did not answer", error)
+            self._report("the database did not answer; it is asked again", error)
             return None
 
     async def _run_term(self, term: LeaderTerm) -> None:
@@ -199,8 +201,8 @@ class Supervisor:
             term.damaged[view.id] = self._clock.monotonic()
             hours = self._policy.damaged_grace_s / 3600
             self._report(
-                f"job {view.id} is damaged and no longer managed; its machines are ended in {hours:g} hours,"
-                " unless the database is restored before",
+                f"the stored events of job {view.id} are damaged, so the job is no longer managed; its machines "
+                f"are ended in {hours:g} hours, unless the database is restored before",
                 JobDamaged(view.damaged),
             )
 

@@ -84,8 +84,9 @@ def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) ->
     try:
         if name == "local":
             raise InvalidSettings(
-                "the name `local` is reserved for the built-in backend",
-                hint="Configure that one in `[local]`, or choose another name.",
+                "backends.local: the name `local` belongs to the built-in backend, so no other backend can have "
+                "it",
+                hint="Choose another name. To configure the built-in backend, use the section `[local]`.",
             )
         kind = registry.find_kind(table["kind"], place=f"{place}.kind", source="settings")
         secret = credential_fields(kind.options)

@@ -143,7 +143,7 @@ def _migration_policy(wanted: str) -> MigrationPolicy:
     modes: dict[str, MigrationMode] = {mode: mode for mode in get_args(MigrationMode)}
     if wanted not in modes:
         raise InvalidSettings(
-            f"control.move = {wanted!r} is not valid. Set it to one of: {', '.join(modes)}."
+            f"The setting control.move = {wanted!r} is not valid. Set it to one of: {', '.join(modes)}."
         )
     return MigrationPolicy(mode=modes[wanted])
 

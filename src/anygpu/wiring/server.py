@@ -285,7 +285,10 @@ async def _start_listeners(
 def _connection_limits(limits: LimitSettings) -> ConnectionLimits:
     allowed = connections_per_listener(limits.connections, raise_descriptor_limit())
     if allowed < limits.connections:
-        log.warning("the system's limit of open files allows fewer connections", connections=allowed)
+        log.warning(
+            "the system's limit of open files is too low for limits.connections; raise it with `ulimit -n`",
+            connections=allowed,
+        )
     return ConnectionLimits(
         connections=allowed,
         header_bytes=limits.header_bytes,
@@ -327,7 +330,8 @@ def _origin(key: str, text: str) -> Origin:
     origin = parse_origin(without_path)
     if origin is None:
         raise InvalidSettings(
-            f"{key} = {text!r} is not the address of a web page.", hint="Use the form https://host[:port]."
+            f"The setting {key} = {text!r} is not the address of a web page.",
+            hint="Write it as https://host or https://host:port.",
         )
     return origin
 

@@ -50,7 +50,7 @@ async def test_an_unusable_host_is_not_added(anygpu: Shell, box: SshTestHost, tm
     where = f"{box.user}@127.0.0.1:{box.port}"
     (tmp_path / "other").write_text(attempt_key(b"a stranger's", "id").private_openssh)
     refused = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "other"), "-y", code=1)
-    assert "refused the login" in refused
+    assert "refused the SSH login" in refused
     assert "authorized_keys" in refused
     doubted = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "id"), code=2)
     assert "The host was not added. Compare the key" in doubted

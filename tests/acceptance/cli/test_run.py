@@ -149,7 +149,7 @@ def test_a_script_that_is_killed_at_the_same_step_twice_is_not_started_a_third_t
     assert len(job["attempts"]) == 2
     assert job["failure"]["code"] == "killed"
     pattern = r"the process was killed by signal 9; its memory peaked at 0\.[3-9] of [\d.]+ GiB"
-    assert re.match(rf"{pattern}; it failed twice at the same point$", job["failure"]["message"]), job[
+    assert re.match(rf"{pattern}because it failed twice at the same point$", job["failure"]["message"]), job[
         "failure"
     ]
     assert re.search(pattern, said)

@@ -208,7 +208,9 @@ def test_15_all_slots_busy(newcomer: Newcomer) -> None:
         shown = newcomer.said("show", "next")
     finally:
         newcomer.shell("cancel", "busy")
-    assert f"waiting for  0 of {CPUS} CPU slots here are free, the job needs 1" in shown
+    assert (
+        f"waiting for  0 of {CPUS} CPU slots of the server's machine are free, and the job needs 1" in shown
+    )
     assert "position 1" in shown
     ended = newcomer.wait("next", lambda job: job["status"] == "completed")
     assert ended["backend"] == "local"

@@ -65,7 +65,7 @@ async def test_a_wrong_key_is_told_with_where_it_belongs(server: Server, tmp_pat
         configured(server, "locked", box, wrong) as job_id,
     ):
         for text in await told(server, "locked", job_id):
-            assert "refused the login as" in text
+            assert "refused the SSH login as" in text
             assert "~/.ssh/authorized_keys" in text
 
 
@@ -78,8 +78,8 @@ async def test_another_host_key_than_the_known_one_is_told_and_nothing_is_sent(
         configured(server, "changed", box, box.key.private_openssh, host_keys=[known]) as job_id,
     ):
         for text in await told(server, "changed", job_id):
-            assert "shows the host key ssh-ed25519 SHA256:" in text
-            assert "If the machine was reinstalled, remove the host and add it again" in text
+            assert "has the SSH host key ssh-ed25519 SHA256:" in text
+            assert "If the machine was reinstalled, remove the host from anygpu and add it again" in text
         assert not (box.home / ".anygpu").exists()
 
 

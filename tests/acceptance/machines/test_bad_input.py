@@ -94,7 +94,7 @@ def first(job: dict[str, Any]) -> str:
     ("backend", "said", "advice"),
     [
         ("wrongec2", "us-east-1 answered", "Check the credentials (access key"),
-        ("wronglambda", "Lambda answered", "Check LAMBDA_API_KEY or the backend's `api_key`"),
+        ("wronglambda", "Lambda answered", "Check the backend's `api_key` (or the variable LAMBDA_API_KEY)"),
         ("wrongregion", "mars-1", "that region mars-1 is enabled"),
     ],
 )
@@ -130,12 +130,17 @@ def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_
 
 
 UNUSABLE = {
-    "c7i.large": ("boot_hangs", "logging in: ", "does not answer over SSH: ", "no firewall blocks the port"),
+    "c7i.large": (
+        "boot_hangs",
+        "logging in: ",
+        "does not answer over SSH: ",
+        "no firewall or security group blocks the port",
+    ),
     "c7i.xlarge": (
         "ssh_refused",
         "logging in: ",
         "does not answer over SSH: ",
-        "its image runs an SSH server",
+        "its image starts an SSH server",
     ),
     "t3.medium": ("disk_full", "preparing the machine: ", "could not be installed: ", "Free some space"),
 }

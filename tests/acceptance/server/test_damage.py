@@ -90,7 +90,7 @@ def test_a_job_with_a_damaged_event_is_marked_and_stops_no_other(
     doctor = run_cli(server, tmp_path, "doctor")
     assert "warn  server    1 job has damaged events and is not managed" in doctor.stdout
     assert "running (damaged)" in run_cli(server, tmp_path, "ls").stdout
-    assert f"job {job_id} is damaged and no longer managed" in server.error_log
+    assert f"job {job_id} are damaged, so the job is no longer managed" in server.error_log
 
     execute(server, f"UPDATE events SET data = ? WHERE {where}", data, job_id)  # as from a backup
     server.wait(job_id, lambda job: job["damaged"] is None)

@@ -71,7 +71,7 @@ class TestLocal(BackendContract):
         handles = [await place.backend.launch(new_launch(place, n), offer) for n in (1, 2)]
         full = (await place.backend.offers(new_launch(place).resources))[0]
         assert full.free == 0
-        assert full.wait_reason == "0 of 2 CPU slots here are free, the job needs 1"
+        assert full.wait_reason == "0 of 2 CPU slots of the server's machine are free, and the job needs 1"
         with pytest.raises(NoCapacity, match="0 of 2 CPU slots"):
             await place.backend.launch(new_launch(place, 3), offer)
         await place.backend.terminate(handles[0])
@@ -126,9 +126,9 @@ class TestSeveralServers:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await wait_for_state(place, handle, MachineState.RUNNING)
         other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", single_server=False)
-        with pytest.raises(BackendUnavailable, match="was launched by another server"):
+        with pytest.raises(BackendUnavailable, match="was launched by another anygpu server"):
             await other.probe(handle)
-        with pytest.raises(BackendUnavailable, match="was launched by another server"):
+        with pytest.raises(BackendUnavailable, match="was launched by another anygpu server"):
             await other.terminate(handle)
         assert (await place.backend.probe(handle)).state is MachineState.RUNNING
 

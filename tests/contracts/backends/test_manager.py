@@ -295,11 +295,11 @@ async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[.
         ("kind = 'plugged'\ncpu = 1", "settings backends.lab.cpu: unknown option; did you mean 'cpus'"),
         (
             "kind = 'pluged'",
-            "settings backends.lab.kind: there is no such kind of backend; did you mean 'plugged'",
+            "settings backends.lab.kind: is not a kind of backend; did you mean 'plugged'",
         ),
-        ("kind = 'broken'", "needs the package no_such_module"),
+        ("kind = 'broken'", "needs the Python package no_such_module"),
         ("kind = 'plugged'\ncpus = 0", "settings backends.lab.cpus: input should be greater"),
-        ("kind = 'plugged'\napi_key = 5", "settings credentials.api_key: must be a text that is not empty"),
+        ("kind = 'plugged'\napi_key = 5", "settings credentials.api_key: is empty or not a string"),
     ],
 )
 async def test_a_wrong_table_of_the_settings_file_is_named(

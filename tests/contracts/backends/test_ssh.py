@@ -159,7 +159,7 @@ class TestSsh(BackendContract):
         launching = asyncio.create_task(place.backend.launch(launch, offer))
         await asyncio.sleep(0.05)
         await place.backend.terminate(Handle(name=launch.name))
-        with pytest.raises(BackendUnavailable, match="was terminated while"):
+        with pytest.raises(BackendUnavailable, match="was stopped while"):
             await launching
         await asyncio.sleep(0.3)
         assert launch.name not in processes.processes_by_attempt()
@@ -202,7 +202,7 @@ class TestBadHosts:
         offer = await first_free_offer(place)
         backend = place.fresh_backend(key=attempt_key(b"some other", "key"))
         with pytest.raises(
-            SshRefused, match=f"refused the login as {place.box.user}@127.0.0.1.*authorized_keys"
+            SshRefused, match=f"refused the SSH login as {place.box.user}@127.0.0.1.*authorized_keys"
         ):
             await backend.launch(new_launch(place), offer)
 
@@ -215,6 +215,6 @@ class TestBadHosts:
         backend = place.fresh_backend()
         offer = (await backend.offers(new_launch(place).resources))[0]
         assert "host key" in offer.wait_reason
-        with pytest.raises(HostKeyChanged, match="remove the host and add it again"):
+        with pytest.raises(HostKeyChanged, match="remove the host from anygpu and add it again"):
             await backend.launch(new_launch(place), offer)
         assert place.count_agents() == 0

@@ -65,15 +65,27 @@ def test_a_wrong_option_names_the_nearest_valid_one() -> None:
         ({"size": "x", "max_machines": -1}, {}, "options.max_machines: input should be greater"),
         ({"size": "x", "max_machines": "many"}, {}, "options.max_machines: input should be a valid integer"),
         ({"size": "x", "hosts": "[{"}, {}, "options.hosts: input should be a valid list"),
-        ({"size": "x", "api_key": "k"}, {}, "options.api_key: is a credential; use --credential api_key"),
+        (
+            {"size": "x", "api_key": "k"},
+            {},
+            "options.api_key: is a credential, not an option; give it with --credential api_key",
+        ),
         (
             {"size": "x"},
             {"api_kee": "k"},
-            "credentials.api_kee: is not a credential of this kind; did you mean",
+            "credentials.api_kee: is not a credential of this kind of backend; did you mean",
         ),
         ({"size": "x"}, {"size": "k"}, "credentials.size: is not a credential"),
-        ({"size": "x"}, {"api_key": ""}, "credentials.api_key: must be a text that is not empty"),
-        ({"size": "x"}, {"api_key": 5}, "credentials.api_key: must be a text that is not empty"),
+        (
+            {"size": "x"},
+            {"api_key": ""},
+            "credentials.api_key: is empty or not a string; give the credential as a string",
+        ),
+        (
+            {"size": "x"},
+            {"api_key": 5},
+            "credentials.api_key: is empty or not a string; give the credential as a string",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_at_its_place(
@@ -110,7 +122,7 @@ def test_every_option_is_described() -> None:
     assert told["api_key"]["default"] is None
     assert told["size"]["required"]
     kinds = {name: each["type"] for name, each in told.items()}
-    assert kinds["regions"] == "a list of texts"
+    assert kinds["regions"] == "a list of strings"
     assert kinds["hosts"] == "a list"
     assert kinds["ceiling"] == "a whole number"
     assert kinds["unattended"] == "true or false"

@@ -62,9 +62,9 @@ async def test_a_wish_to_move_is_written_once_with_who_wished_it() -> None:
 @pytest.mark.parametrize(
     ("events", "placement", "to", "said"),
     [
-        (training(), {}, "cloud", "already runs on backend cloud"),
-        (training(), {"forbidden": ["other"]}, "other", "may not run at other"),
-        (training(), {"allowed": ["cloud"]}, "other", "may not run at other"),
+        (training(), {}, "cloud", "already runs on the backend cloud"),
+        (training(), {"forbidden": ["other"]}, "other", "may not run on the backend other"),
+        (training(), {"allowed": ["cloud"]}, "other", "may not run on the backend other"),
         ([*training(), CANCEL], {}, "other", "is being cancelled"),
         (
             [*training(), ended(exit_code=0), AttemptReleased(attempt=1), JobCompleted()],
@@ -91,7 +91,7 @@ async def test_a_kept_machine_is_let_go_once() -> None:
 
 async def test_a_job_that_holds_nothing_has_nothing_to_let_go() -> None:
     jobs, _ = await a_job(*training())
-    with pytest.raises(Conflict, match="holds no machine; it is training"):
+    with pytest.raises(Conflict, match="holds no machine that could be released; the job is training"):
         await jobs.release(LAB, "job")
 
 

@@ -71,7 +71,7 @@ def test_a_meter_that_differs_is_an_alarm_written_and_reported_once() -> None:
     alarms, reports = read(Metered(6_000), 0, 150, 100)
     assert alarms == [MeterDiffered(attempt=1, ours_microusd=5_000, theirs_microusd=6_000)]
     assert len(reports) == 1
-    assert "the provider charges 6000 micro-dollars, but the ledger has 5000" in reports[0]
+    assert "the provider charges 6000 micro-dollars, but anygpu recorded 5000" in reports[0]
 
 
 def test_the_meter_of_a_deleted_job_is_not_read_again() -> None:

@@ -123,5 +123,5 @@ def test_an_hour_that_is_paid_for_may_be_used() -> None:
 
 def test_a_used_up_budget_says_what_was_spent_of_what() -> None:
     job = view(*training(), ended(), limits={"max_cost_microusd": 2_500_000})
-    assert budget_failure(job, 2_499_000).message == "the budget is used up: $2.50 of $2.50 spent"
+    assert budget_failure(job, 2_499_000).message.startswith("the budget is used up: $2.50 of $2.50 spent; ")
     assert (format_dollars(12_345), format_dollars(1_234_567_000_000)) == ("$0.0123", "$1,234,567.00")

@@ -162,7 +162,8 @@ class CanopyWaveProvider:
         if project not in projects:
             return AccountStatus(
                 valid=False,
-                message=f"the key has access to {', '.join(projects)}, not to {project}; change `project`",
+                message=f"the API key has access to {', '.join(projects)}, not to {project}; change the option "
+                "`project` of the backend",
             )
         idle = [a["ip"] for r in await self._regions() for a in await self._addresses(r) if not a["server"]]
         billing = f"; billed addresses without a machine: {', '.join(idle)}" if idle else ""
@@ -201,8 +202,8 @@ class CanopyWaveProvider:
             projects = await self._list("/projects")
             if len(projects) != 1:
                 raise LaunchRefused(
-                    f"CanopyWave needs a project; the key has access to {', '.join(projects) or 'none'}",
-                    hint="Set `project` of the backend.",
+                    f"CanopyWave needs a project, and the API key has access to {', '.join(projects) or 'none'}",
+                    hint="Set the option `project` of the backend to one project of the key.",
                 )
             self._project = projects[0]
         return self._project

@@ -163,7 +163,9 @@ class PaperspaceProvider:
             return AccountStatus(valid=False, message=str(error))
         if not session or not session.get("user"):
             return AccountStatus(
-                valid=False, message="Paperspace does not know this key; check PAPERSPACE_API_KEY"
+                valid=False,
+                message="Paperspace does not know this API key; check the backend's `api_key` or the variable "
+                "PAPERSPACE_API_KEY",
             )
         return AccountStatus(valid=True, message=f"the key of {session['user']['email']} works")
 
@@ -194,7 +196,10 @@ class PaperspaceProvider:
     async def _template_id(self, kind: str) -> str:
         fitting = [t for t in await self._templates() if kind in _available_types(t)]
         if not fitting:
-            raise LaunchRefused(f"Paperspace has no Ubuntu template for {kind}", hint="Set `template`.")
+            raise LaunchRefused(
+                f"Paperspace has no Ubuntu template for machines of the type {kind}",
+                hint="Set the option `template` of the backend to the id of a template.",
+            )
         return str(max(fitting, key=lambda template: template["operatingSystemLabel"])["id"])
 
     async def _list(self, path: str, **params: str) -> list[dict[str, Any]]:

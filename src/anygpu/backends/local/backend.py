@@ -113,7 +113,10 @@ class LocalBackend:
             self._write_ticket(directory, launch)
             self._start_agent(directory, launch, held_slots)
         except OSError as error:
-            raise LaunchRefused(f"this machine could not start the agent: {error}") from error
+            raise LaunchRefused(
+                f"The server's machine could not start the agent of the job: {error}. Check its free disk space "
+                "and memory."
+            ) from error
         finally:
             held_slots.close()
         return handle
@@ -143,8 +146,8 @@ class LocalBackend:
         self._reap(handle.name)
         if not gone:
             raise BackendUnavailable(
-                f"processes of {handle.name} still run after SIGKILL; they may be waiting for a device. "
-                "If they stay, restart the machine."
+                f"Processes of the attempt {handle.name} on the server's machine still run after SIGKILL. They "
+                "may be waiting for a device; if they stay, restart the machine."
             )
 
     async def inventory(self) -> Sequence[Handle]:
@@ -192,13 +195,17 @@ class LocalBackend:
         if handle.native and handle.native != self._native_handle(directory):
             host = handle.native.get("host", "another machine")
             raise BackendUnavailable(
-                f"{handle.name} was launched by another server, on {host}; only that server can manage it"
+                f"The attempt {handle.name} was launched by another anygpu server, on {host}. Only that server "
+                "can manage it; start it again."
             )
         return directory
 
     def _directory(self, name: str) -> Path:
         if "/" in name or name.startswith("."):
-            raise LaunchRefused(f"{name!r} is not a valid attempt name")
+            raise LaunchRefused(
+                f"{name!r} is not a valid name of an attempt: it contains '/' or starts with '.'. This is a bug "
+                "in anygpu; report it."
+            )
         return self._attempts / name
 
     def _write_ticket(self, directory: Path, launch: LaunchRequest) -> None:
@@ -318,7 +325,7 @@ class LocalBackend:
         pool, count = self._slot_pool(need, gpus)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
-        reason = f"{free} of {len(pool)} {what}s here are free, the job needs {count}"
+        reason = f"{free} of {len(pool)} {what}s of the server's machine are free, and the job needs {count}"
         return free // count, "" if free >= count else reason
 
 

@@ -100,7 +100,10 @@ class SshBackend:
         """
         host = self._hosts.get(offer.name)
         if host is None:
-            raise LaunchRefused(f"{self.name} has no host {offer.name!r}", hint="Plan the job again.")
+            raise LaunchRefused(
+                f"The host {offer.name!r} is no longer configured in the backend {self.name}",
+                hint="No action is needed: the server chooses another machine. To use the host, add it again.",
+            )
         link = self._links.get(launch.name)
         if link is None or link.state is LinkState.FAILED:
             link = self._start_link(host, launch)
@@ -152,7 +155,10 @@ class SshBackend:
         for host in self._hosts_of(handle):
             if len(self._hosts) == 1 or handle.name in (await host.check()).attempt_names:
                 return self._shell(host.login)
-        raise BackendUnavailable(f"no host of {self.name} runs {handle.name}")
+        raise BackendUnavailable(
+            f"No host of the backend {self.name} runs the attempt {handle.name}. If its host was removed, add "
+            "it again."
+        )
 
     async def close(self) -> None:
         """Disconnect from all hosts. The agents keep running."""
@@ -208,7 +214,8 @@ class SshBackend:
             return list(self._hosts.values())
         if chosen not in self._hosts:
             raise BackendUnavailable(
-                f"{handle.name} runs on {chosen}, which is no longer a host of {self.name}. Add the host again."
+                f"The attempt {handle.name} runs on {chosen}, which is no longer a host of the backend "
+                f"{self.name}. Add the host again."
             )
         return [self._hosts[chosen]]
 
@@ -286,13 +293,18 @@ class SshBackend:
                 state = await link.wait_ready()
         except TimeoutError as error:
             await self._drop_link(name)
-            text = f"{host.name} did not start the agent in {LAUNCH_TIMEOUT_S:g} s: {link.detail}"
+            text = (
+                f"The host {host.name} did not start the agent within {LAUNCH_TIMEOUT_S:g} s: {link.detail}. "
+                "Check the load of the host and the network."
+            )
             raise BackendUnavailable(text) from error
         if state is LinkState.FAILED and link.error is not None:
             await self._drop_link(name)
             raise link.error
         if state is LinkState.STOPPED:
-            raise BackendUnavailable(f"{name} was terminated while it was starting on {host.name}")
+            raise BackendUnavailable(
+                f"The attempt {name} was stopped while it was starting on {host.name}; no action is needed"
+            )
 
     async def _drop_link(self, name: str) -> None:
         link = self._links.pop(name, None)
@@ -318,8 +330,8 @@ def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseExcept
     owners = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
     if any(not answer["gone"] for answer in owners):
         raise BackendUnavailable(
-            f"processes of {name} still run after SIGKILL; they may be waiting for a device. "
-            "If they stay, restart the machine."
+            f"Processes of the attempt {name} on its host still run after SIGKILL. They may be waiting for a "
+            "device; if they stay, restart the host."
         )
     silent = [answer for answer in answers if isinstance(answer, BaseException)]
     if silent and not owners:

@@ -150,8 +150,9 @@ class BootstrapSession:
         """Build the error for a command that ended without an answer. Its message quotes the command's output."""
         text = "; ".join(line for line in self._output if line) or "it printed nothing"
         return BootstrapFailed(
-            f"{self._machine}: the bootstrap command ended without an answer: {text}",
-            hint="Log in with ssh and check what the login shell prints and allows.",
+            f"{self._machine}: the command that installs the agent over SSH ended without an answer: {text}",
+            hint="Log in to the machine with ssh, and check that its login shell runs commands and prints nothing "
+            "else.",
             machine=self._machine,
             step="bootstrap",
         )
@@ -183,8 +184,8 @@ class BootstrapSession:
         found = f"only {', '.join(seen)}, which is older" if seen else "none"
         return NoPython(
             f"{self._machine}: Python 3.9 or newer is needed, found {found}",
-            hint="Install one: apt install python3, or without root: "
-            "curl -LsSf https://astral.sh/uv/install.sh | sh; uv python install --default 3.12",
+            hint="Install it there: apt install python3, or without root: curl -LsSf "
+            "https://astral.sh/uv/install.sh | sh; uv python install --default 3.12",
             machine=self._machine,
             step="bootstrap",
         )

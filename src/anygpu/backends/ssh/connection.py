@@ -107,7 +107,7 @@ class SshConnector:
             raise _login_refused(login, error) from error
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
             raise SshRefused(
-                f"{login.machine}: the private key is not usable: {error}",
+                f"{login.machine}: the private key for the SSH login cannot be used: {error}",
                 hint="Give a private key in OpenSSH format, without a passphrase.",
             ) from error
         except (OSError, TimeoutError, asyncssh.Error) as error:
@@ -182,7 +182,8 @@ async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
         raise _unreachable(login, error) from error
     if key is None:
         raise SshUnreachable(
-            f"{login.machine} ({login.host}:{login.port}) shows no host key. Is it an SSH server?"
+            f"{login.machine} ({login.host}:{login.port}) sent no SSH host key. Check that an SSH server "
+            "listens on this address and port."
         )
     return _key_text(key)
 
@@ -272,9 +273,10 @@ async def disconnect(connection: "Connection", within_s: float = 1) -> None:
 def _host_key_changed(login: SshLogin, check: HostKeyCheck) -> HostKeyChanged:
     expected = ", ".join(fingerprint(key) for key in check.expected)
     return HostKeyChanged(
-        f"{login.machine} ({login.host}:{login.port}) shows the host key {fingerprint(check.shown)}, "
-        f"but {expected or 'another'} is expected",
-        hint="If the machine was reinstalled, remove the host and add it again. If not, do not trust this connection.",
+        f"{login.machine} ({login.host}:{login.port}) has the SSH host key {fingerprint(check.shown)}, "
+        f"but {expected or 'another key'} is expected",
+        hint="If the machine was reinstalled, remove the host from anygpu and add it again. If not, another "
+        "machine may be answering: do not log in.",
         machine=login.machine,
         step="ssh",
     )
@@ -283,7 +285,7 @@ def _host_key_changed(login: SshLogin, check: HostKeyCheck) -> HostKeyChanged:
 def _login_refused(login: SshLogin, error: Exception) -> SshRefused:
     who = f"{login.user}@{login.host}" if login.user else login.host
     return SshRefused(
-        f"{login.machine} refused the login as {who}: {_error_text(error)}",
+        f"{login.machine} refused the SSH login as {who}: {_error_text(error)}",
         hint="Check the user name, and that the key is in ~/.ssh/authorized_keys on the machine.",
         machine=login.machine,
         step="ssh",
@@ -317,8 +319,10 @@ async def open_tunnel(
         )
     except asyncssh.ChannelListenError as error:
         raise TunnelRefused(
-            f"{machine}: its SSH server allows no reverse tunnel: {error}",
-            hint="Set AllowTcpForwarding yes in its sshd_config, and remove `restrict` from authorized_keys.",
+            f"{machine}: its SSH server allows no reverse tunnel, over which the agent reaches the anygpu "
+            f"server: {error}",
+            hint="Set AllowTcpForwarding yes in its sshd_config, and remove `restrict` from "
+            "~/.ssh/authorized_keys there.",
             machine=machine,
             step="tunnel",
         ) from error

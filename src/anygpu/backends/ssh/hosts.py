@@ -69,7 +69,10 @@ class SshHost:
         except (OSError, TimeoutError, asyncssh.Error) as error:
             self._drop_connection()
             text = str(error) or type(error).__name__
-            raise SshUnreachable(f"{self.name} did not answer {request['do']!r}: {text}") from error
+            raise SshUnreachable(
+                f"The host {self.name} did not answer the request {request['do']!r}: {text}. Check that it is on, "
+                "and its network."
+            ) from error
 
     async def check(self, newer_than: float = float("-inf")) -> HostStatus:
         """Return a status that was requested after `newer_than` (monotonic clock).
@@ -103,7 +106,7 @@ class SshHost:
             looking = self._start_check()
             await asyncio.wait([looking], timeout=0 if self.problem else CHECK_WAIT_S)
             if not looking.done() and not self.problem:
-                self.problem = f"{self.name} has not answered for {CHECK_WAIT_S:g} s"
+                self.problem = f"the host {self.name} has not answered for {CHECK_WAIT_S:g} s"
         return self.last_status
 
     async def close(self) -> None:

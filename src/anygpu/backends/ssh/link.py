@@ -215,9 +215,15 @@ class SshLink:
             self._record_exit(answer, login)
         elif agent == "full":
             free = f"{answer['free']} of {answer['of']} {answer['what']}s are free"
-            raise NoCapacity(f"{login.machine}: {free}", hint="The job waits until enough are free.")
+            raise NoCapacity(
+                f"{login.machine} has not enough free slots for the job: {free}",
+                hint="No action is needed: the job waits until enough are free.",
+            )
         else:
-            raise AttemptUnknown(f"{login.machine} does not know {self._launch.name}")
+            raise AttemptUnknown(
+                f"{login.machine} does not know the attempt {self._launch.name}; the job starts again on another "
+                "machine"
+            )
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -286,8 +292,13 @@ class SshLink:
 def _connection_lost(login: SshLogin, error: Exception) -> LaunchError:
     """Convert a timeout or connection failure during bootstrap to a LaunchError."""
     if isinstance(error, TimeoutError):
-        return BootstrapFailed(f"{login.machine}: the agent did not start in time", step="bootstrap")
+        return BootstrapFailed(
+            f"{login.machine}: the agent did not start in time. Check the load of the machine and the network",
+            step="bootstrap",
+        )
     text = str(error) or type(error).__name__
     return SshUnreachable(
-        f"the connection to {login.machine} broke: {text}", machine=login.machine, step="ssh"
+        f"The SSH connection to {login.machine} was lost: {text}. It is opened again automatically.",
+        machine=login.machine,
+        step="ssh",
     )

@@ -40,7 +40,7 @@ class SshOptions(BaseModel):
         if not self.addresses:
             raise ValueError("no host is given; set `host` or `hosts`")
         if self.host_keys and len(self.addresses) > 1:
-            raise ValueError("host_keys belong to one host; configure one backend per host")
+            raise ValueError("`host_keys` can be set only for one host; add one backend for each host")
         return self
 
     @property

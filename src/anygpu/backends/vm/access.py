@@ -50,7 +50,9 @@ class MachineAccess:
     async def login(self, attempt: VmAttempt) -> SshLogin:
         machine = attempt.machine
         if machine is None or not machine.address:
-            raise BackendUnavailable(f"the machine of {attempt.name} has no address yet")
+            raise BackendUnavailable(
+                f"The machine of the attempt {attempt.name} has no network address yet; it is asked for again"
+            )
         return SshLogin(
             machine=attempt.name,
             host=machine.address,
@@ -121,7 +123,8 @@ class MachineAccess:
         except (OSError, TimeoutError) as error:
             raise SshUnreachable(
                 f"{name} ({host}:{port}) does not answer over SSH: {error or 'no answer in time'}",
-                hint="Check that its image runs an SSH server and that no firewall blocks the port.",
+                hint="Check that its image starts an SSH server, and that no firewall or security group blocks the "
+                "port.",
             ) from error
         writer.close()
 
@@ -130,7 +133,10 @@ class MachineAccess:
         if lookup.keys is None:
             await self._fetch_host_keys(lookup, machine)
         if lookup.keys is None and lookup.waited_s() < self._timing.host_keys_timeout_s:
-            raise SshUnreachable(f"the provider does not show the host keys of {machine.id} yet")
+            raise SshUnreachable(
+                f"The provider does not show the SSH host keys of the machine {machine.id} yet; the login is "
+                "tried again"
+            )
         return lookup.keys or ()
 
     async def _fetch_host_keys(self, lookup: "HostKeyLookup", machine: CloudMachine) -> None:

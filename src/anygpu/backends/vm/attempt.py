@@ -213,7 +213,7 @@ def _observe_running(attempt: VmAttempt, machine: CloudMachine) -> Observation:
     if link is None:
         return _observation(machine, MachineState.RUNNING, "the machine runs")
     if link.state is LinkState.EXITED:
-        return _observation(machine, MachineState.EXITED, link.detail or "the agent died")
+        return _observation(machine, MachineState.EXITED, link.detail or "the agent on the machine has died")
     return _observation(machine, MachineState.RUNNING, link.detail or "the machine runs", link.failure)
 
 

@@ -140,7 +140,7 @@ class VmBackend:
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         if offer.refused:
-            raise LaunchRefused(f"{self.name}: {offer.refused}")
+            raise LaunchRefused(f"The backend {self.name} does not allow this machine: {offer.refused}")
         attempt = self._attempt_of(Handle(name=launch.name))
         attempt.launch = launch
         async with attempt.lock:
@@ -195,7 +195,9 @@ class VmBackend:
         await self._refresh(attempt)
         if not attempt.is_reachable:
             state = observe(attempt, self._clock.time(), self._timing)
-            raise NotFound(f"{handle.name} has no machine to log in to: {state.detail}")
+            raise NotFound(
+                f"The attempt {handle.name} has no machine that you could log in to: {state.detail}"
+            )
         return await self._access.shell(attempt)
 
     async def deliver(self, handle: Handle) -> None:

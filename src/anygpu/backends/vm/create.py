@@ -102,7 +102,9 @@ class MachineCreator:
             if alive:
                 return select_machine(alive)
             if attempt.terminate_requested:
-                raise LaunchRefused(f"{attempt.name} was terminated before it was launched")
+                raise LaunchRefused(
+                    f"The attempt {attempt.name} was stopped before its machine was created; no action is needed"
+                )
             if snapshot.began_at >= settled_at:
                 return None
             snapshot = await self._listing.newer_than(asyncio.get_running_loop().time())

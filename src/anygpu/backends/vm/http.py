@@ -114,16 +114,23 @@ class VendorClient:
                 method, path, params=params or None, json=body, headers=self._headers()
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise BackendUnavailable(f"{self._vendor.name} cannot be reached: {error}") from error
+            raise BackendUnavailable(
+                f"{self._vendor.name} cannot be reached: {error}. Check the network of the server, and the "
+                "backend's option `endpoint`."
+            ) from error
         except httpx.TransportError as error:
-            raise OutcomeUnknown(f"{self._vendor.name} did not answer {what}: {error!r}") from error
+            raise OutcomeUnknown(
+                f"{self._vendor.name} did not answer {what}, so it is unknown whether it executed the request: "
+                f"{error!r}"
+            ) from error
         return self._parse_response(answer, what)
 
     def _headers(self) -> dict[str, str]:
         if not self._key:
             raise LaunchRefused(
                 f"{self._vendor.name} needs an API key, but none is configured",
-                hint=f"Set {self._vendor.variable}, or set the credential `api_key` of the backend.",
+                hint="Set the credential `api_key` of the backend, or the environment variable "
+                f"{self._vendor.variable} of the server.",
             )
         return {"Authorization": f"Bearer {self._key}"}
 
@@ -147,10 +154,17 @@ class VendorClient:
                 hint = f"Ask {self._vendor.name} for a higher quota, or end some machines."
                 return NoQuota(full, hint=hint, vendor_code=code)
             case 401 | 403:
-                hint = f"Check {self._vendor.variable} or the backend's `api_key`, and the permissions of that key."
+                hint = (
+                    f"Check the backend's `api_key` (or the variable {self._vendor.variable}), and what that key may "
+                    "do."
+                )
                 return CredentialsRefused(full, hint=hint, vendor_code=code)
             case 404:
-                return ResourceNotFound(full, hint="Check the region and the machine type.", vendor_code=code)
+                return ResourceNotFound(
+                    full,
+                    hint="Check the region and the machine type in the options of the backend.",
+                    vendor_code=code,
+                )
             case 429:
                 return RateLimited(full, retry_after_s=_seconds(answer.headers.get("Retry-After", "")))
             case status if status >= 500:

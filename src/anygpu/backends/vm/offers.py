@@ -41,8 +41,8 @@ def refusal_reason(offer: Offer, options: VmOptions, *, attended: bool) -> str:
     if offer.self_expires == "none" and not (options.unattended or attended):
         at_stake = format_dollars(24 * offer.price_microusd_per_hour)
         return (
-            "its machines do not end by themselves: if this server stops, each continues to cost"
-            f" {at_stake} a day; set unattended=true on this backend to allow that"
+            "its machines cannot end by themselves: if the anygpu server stops, each continues to cost "
+            f"{at_stake} a day; set the option unattended=true of this backend to allow that"
         )
     return ""
 

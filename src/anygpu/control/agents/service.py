@@ -71,7 +71,7 @@ def parse_end(body: Mapping[str, Any]) -> ReportedEnd:
         )
     if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
         raise InvalidReport(
-            "the end report has the outcome 'exited' and needs `exit_code` or `signal`; send one of them"
+            "the end report has the outcome 'exited', but neither `exit_code` nor `signal`; send one of them"
         )
     return ending
 
@@ -79,14 +79,16 @@ def parse_end(body: Mapping[str, Any]) -> ReportedEnd:
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise InvalidReport(f"the field {name!r} of the end report must be a string")
+        raise InvalidReport(f"the field {name!r} of the end report is not a string; send a string")
     return value or ""
 
 
 def _integer(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
     if value is not None and not is_step(value):
-        raise InvalidReport(f"the field {name!r} of the end report must be a whole number below 2^53")
+        raise InvalidReport(
+            f"the field {name!r} of the end report is not a whole number below 2^53; send one"
+        )
     return value
 
 
@@ -98,7 +100,7 @@ def _step(body: Mapping[str, Any]) -> int | None:
     """
     value = body.get("step")
     if value is not None and type(value) is not int:
-        raise InvalidReport("the field 'step' of the end report must be a whole number")
+        raise InvalidReport("the field 'step' of the end report is not a whole number; send one")
     return value if is_step(value) else None
 
 
@@ -165,7 +167,8 @@ class AgentService:
         """
         if not claimant.isalnum() or len(claimant) > 128:
             raise InvalidReport(
-                "the field 'claimant' must have 1 to 128 letters and digits, and nothing else"
+                "the field 'claimant' of the request is not valid; send 1 to 128 letters and digits, and nothing "
+                "else"
             )
         job_id, number = self._tickets.read_ticket(ticket)
 
@@ -374,7 +377,8 @@ class AgentService:
         row = await self._reports.state(key.job_id, key.attempt)
         if ending.last_seq > row.acked:
             raise ReportGap(
-                "reports before the end report are missing; send them again from the number in `expected`",
+                "the server has not received all reports before the end report; send them again from the number "
+                "in `expected`",
                 expected=row.acked + 1,
             )
 
@@ -431,13 +435,15 @@ def version_of(orders: list[dict[str, str]]) -> int:
 def _require_live(view: JobView, number: int) -> AttemptView:
     live = view.live_attempt
     if live is None or live.number != number:
-        raise Superseded(f"attempt {number} of job {view.id} is over; stop its agent")
+        raise Superseded(
+            f"attempt {number} of job {view.id} has ended; stop its agent, the server accepts nothing from it"
+        )
     return live
 
 
 def _require_owner(view: JobView, key: AttemptKey) -> None:
     if _require_live(view, key.attempt).claimant != key.claimant:
-        raise Unauthorized("the agent of this token has not claimed the attempt; stop this agent")
+        raise Unauthorized("another agent has claimed the attempt of this token; stop this agent")
 
 
 def _has_ended(view: JobView, key: AttemptKey) -> bool:

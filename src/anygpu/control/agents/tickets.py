@@ -52,7 +52,8 @@ class Tickets:
         )
         if not good:
             raise Unauthorized(
-                f"this {kind} was not signed by this server; check the server's URL and its secret"
+                f"This {kind} was not signed by this server. Check the server's URL, and that its signing key "
+                "(server.signing_key) has not changed."
             )
         return tuple(fields)
 

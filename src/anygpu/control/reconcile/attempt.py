@@ -238,8 +238,8 @@ def _handle(attempt: AttemptView) -> Handle:
 
 def _missing_backend_text(attempt: AttemptView) -> str:
     return (
-        f"backend {attempt.offer.backend!r} is no longer configured, so {attempt.name} cannot be managed;"
-        " configure the backend again, or terminate the machine there"
+        f"the backend {attempt.offer.backend!r} is no longer configured, so the machine of {attempt.name} "
+        "can be neither watched nor ended; add the backend again, or end the machine at the provider"
     )
 
 

@@ -30,7 +30,7 @@ def detect_loss(
     if is_unreachable(observed, policy) and attempt.handle is None and attempt.claimant is None:
         return Failure(code="backend_missing", message=observed.unreachable, blame=Blame.LAUNCH)
     if observed.launch_failures >= policy.max_launch_tries:
-        text = f"the provider did not answer {observed.launch_failures} launch requests"
+        text = f"the provider did not answer {observed.launch_failures} requests to start the machine"
         return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
     return _loss_by_provider(attempt, observed, policy) or _loss_by_silence(attempt, observed, policy)
 
@@ -51,7 +51,8 @@ def _loss_by_provider(
     code = "preempted" if observation.preempted else "machine_lost"
     return Failure(
         code=code,
-        message=f"{observation.state}: {observation.detail or 'the provider gave no reason'}",
+        message=f"the machine was lost ({observation.state}): "
+        f"{observation.detail or 'the provider gave no reason'}",
         blame=blame,
     )
 
@@ -69,12 +70,16 @@ def _loss_by_silence(
         attempt.stop_reason
     ):
         text = (
-            f"no end report {observed.stop_requested_s:.0f} s after the stop request ({attempt.stop_reason})"
+            f"the agent did not report the end of the job within {observed.stop_requested_s:.0f} s after the "
+            f"request to stop ({attempt.stop_reason})"
         )
         blame = blame_for_stop(attempt.stop_reason)
         return Failure(code=attempt.stop_reason, message=text, blame=blame)
     if observed.claimed and observed.silent_s > policy.silence_limit_for(attempt.offer) and enough:
-        text = f"no heartbeat for {observed.silent_s:.0f} s and {observed.silent_probes} probes; {observed.summary}"
+        text = (
+            f"the agent sent nothing for {observed.silent_s:.0f} s, and {observed.silent_probes} checks of "
+            f"its machine did not help; {observed.summary}"
+        )
         return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
     return None
 

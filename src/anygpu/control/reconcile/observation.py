@@ -54,10 +54,10 @@ class AttemptObservation:
     @property
     def summary(self) -> str:
         if self.probe is None:
-            return "not probed"
+            return "the provider was not asked about the machine"
         if self.probe.observation is None:
-            return f"the last probe failed: {self.probe.detail}"
-        return f"the provider says {self.probe.observation.state}"
+            return f"the provider could not be asked about the machine: {self.probe.detail}"
+        return f"the provider says that the machine is {self.probe.observation.state}"
 
 
 NOT_OBSERVED = AttemptObservation()

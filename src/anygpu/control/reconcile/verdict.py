@@ -11,7 +11,10 @@ SIGKILL, SIGTERM = 9, 15
 KILLED = {SIGKILL, SIGTERM}
 KILLED_CODE = "killed"
 SAME_TIME_S, SAME_TIME_FRACTION = 2.0, 0.2
-OUT_OF_MEMORY_HINT = "Request more memory (resources.memory), or use a smaller batch or fewer workers."
+OUT_OF_MEMORY_HINT = (
+    "Request more memory (resources.memory, --memory), or use a smaller batch size or fewer data "
+    "loader workers."
+)
 KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # exit codes with which a shell reports these signals
 
 
@@ -58,7 +61,12 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     if counts and view.retries_used >= view.spec.limits.max_retries:
         return Failed(failure)
     if counts and has_failed_before(view, attempt, failure):
-        return Failed(replace(failure, message=f"{failure.message}; it failed twice at the same point"))
+        return Failed(
+            replace(
+                failure,
+                message=f"{failure.message}; the job is not tried again, because it failed twice at the same point",
+            )
+        )
     return Retry(failure, counts)
 
 
@@ -107,7 +115,11 @@ def failure_of(attempt: AttemptView) -> Failure | None:
         return _stop_failure(attempt)
     if attempt.outcome == "timeout":
         return Failure(
-            code="timeout", message=attempt.message or "the job exceeded its time limit", blame=Blame.PLATFORM
+            code="timeout",
+            message=attempt.message
+            or "the job ran longer than its time limit; resume it with a longer one "
+            "(anygpu resume --set limits.timeout=...)",
+            blame=Blame.PLATFORM,
         )
     if attempt.outcome == "failed_to_start":
         return Failure(code="failed_to_start", message=attempt.message, blame=Blame.USER)

@@ -151,7 +151,7 @@ class OfferCache:
         if account is None or not offer.is_paid or offer.refused:
             return offer
         if not account.valid:
-            return replace(offer, refused=f"the account cannot be used: {account.message}")
+            return replace(offer, refused=f"the account at the provider cannot be used: {account.message}")
         least = max(
             offer.price_microusd_per_hour, offer.billing.cost_microusd(offer.price_microusd_per_hour, 0)
         )
@@ -159,7 +159,9 @@ class OfferCache:
             return offer
         balance = format_dollars(account.balance_microusd)
         return replace(
-            offer, refused=f"the account has {balance} left, but an hour costs {format_dollars(least)}"
+            offer,
+            refused=f"the account at the provider has {balance} left, but an hour costs {format_dollars(least)}; add "
+            "credit",
         )
 
 

@@ -60,7 +60,10 @@ class Preemption:
         live, meant = fresh.live_attempt, self.slot_use.attempt
         if live is None or live.number != meant.number or live.stop_reason or fresh.cancel_requested:
             return []
-        words = f"{_describe_waiting_job(fresh, self.waiting_job)}; resumes from its checkpoint when slots are free"
+        words = (
+            f"{_describe_waiting_job(fresh, self.waiting_job)}; resumes from its checkpoint when "
+            "slots are free"
+        )
         return [
             StopRequested(
                 attempt=live.number,

@@ -110,7 +110,8 @@ class PoolState:
         ):
             return ""
         return (
-            f"its project uses its quota of {tenant.quota_gpus} slots and may not borrow from other projects"
+            f"its project already uses its quota of {tenant.quota_gpus} slots (GPUs or CPUs), and may not use "
+            "slots of other projects"
         )
 
     def promised_offers(self) -> dict[str, OfferKey]:

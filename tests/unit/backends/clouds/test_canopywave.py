@@ -345,7 +345,7 @@ async def test_the_only_project_is_found_and_several_must_be_chosen_from() -> No
     one, _ = provider({"GET /api/v1/projects": data(["lab"]), IPS: data([])}, project="")
     assert (await one.check()).message == "the key works; project lab"
     several, _ = provider({"GET /api/v1/projects": data(["lab", "other"])}, project="")
-    with pytest.raises(LaunchRefused, match="the key has access to lab, other"):
+    with pytest.raises(LaunchRefused, match="the API key has access to lab, other"):
         await several.machines()
 
 
@@ -355,7 +355,9 @@ async def test_a_check_says_why_a_key_does_not_work() -> None:
     assert not account.valid
     assert "CANOPYWAVE_API_KEY" in account.message
     elsewhere, _ = provider({"GET /api/v1/projects": data(["other"])})
-    assert (await elsewhere.check()).message == "the key has access to other, not to lab; change `project`"
+    assert (
+        await elsewhere.check()
+    ).message == "the API key has access to other, not to lab; change the option `project` of the backend"
 
 
 async def test_a_check_tells_of_addresses_that_bill_for_nothing() -> None:

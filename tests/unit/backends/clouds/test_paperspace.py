@@ -126,7 +126,7 @@ def test_a_life_is_whole_hours_of_at_most_a_week(life_s: float | None, said: int
 
 async def test_a_type_without_a_template_names_the_option_to_set() -> None:
     paperspace, _ = provider({SCRIPTS: page(script()), "GET /v1/os-templates": page(*TEMPLATES)})
-    with pytest.raises(LaunchRefused, match="Set `template`"):
+    with pytest.raises(LaunchRefused, match="Set the option `template`"):
         await paperspace.create(order("H100", "ny2"))
 
 

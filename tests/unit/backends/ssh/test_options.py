@@ -30,5 +30,5 @@ def test_an_invalid_address_is_refused(address: str) -> None:
 def test_no_host_and_one_host_key_for_several_hosts_are_refused() -> None:
     with pytest.raises(ValidationError, match="no host is given"):
         SshOptions()
-    with pytest.raises(ValidationError, match="host_keys belong to one host"):
+    with pytest.raises(ValidationError, match="`host_keys` can be set only for one host"):
         SshOptions(hosts=("a", "b"), host_keys=("ssh-ed25519 A",))

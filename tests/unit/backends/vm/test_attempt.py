@@ -108,9 +108,9 @@ def test_a_machine_that_stops_will_not_run_again_and_may_still_bill(power: Power
 def test_a_dead_agent_on_a_running_machine_is_an_exit() -> None:
     async def story() -> None:
         place, handle = await running()
-        place.links[0].become(LinkState.EXITED, "the agent died")
+        place.links[0].become(LinkState.EXITED, "the agent on the machine has died")
         seen = await place.backend.probe(handle)
-        assert (seen.state, seen.detail) == (MachineState.EXITED, "the agent died")
+        assert (seen.state, seen.detail) == (MachineState.EXITED, "the agent on the machine has died")
 
     in_virtual_time(story)
 

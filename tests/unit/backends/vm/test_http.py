@@ -134,7 +134,7 @@ async def test_without_a_key_nothing_is_sent_and_the_variable_is_named(
 ) -> None:
     monkeypatch.delenv("ACME_KEY", raising=False)
     far = FarEnd({"GET /a": (200, {})})
-    with pytest.raises(LaunchRefused, match="Set ACME_KEY"):
+    with pytest.raises(LaunchRefused, match="the environment variable ACME_KEY"):
         await VendorClient(VENDOR, transport=far.transport).get("/a")
     assert far.asked == []
 

@@ -37,7 +37,7 @@ def test_a_machine_that_cannot_end_by_itself_needs_consent_or_a_server_that_is_a
 ) -> None:
     offer = of(replace(SMALL, self_expires="none"), options, attended=attended)
     assert bool(offer.refused) is is_refused
-    assert not is_refused or "$24.00 a day; set unattended=true" in offer.refused
+    assert not is_refused or "$24.00 a day; set the option unattended=true" in offer.refused
 
 
 def test_a_full_backend_gives_the_reason_to_wait() -> None:

@@ -19,7 +19,7 @@ def test_a_started_job_does_not_show_waiting_reasons() -> None:
         "region": "",
         "configured": True,
         "interruptible": False,
-        "wait": "0 of 2 CPU slots here are free, the job needs 1",
+        "wait": "0 of 2 CPU slots of the server's machine are free, and the job needs 1",
         "pros": ["nothing to pay"],
         "cons": [],
     }

@@ -260,7 +260,7 @@ def test_an_old_attempt_is_released_while_the_next_one_trains() -> None:
     job = view(*training(), lost(), recovering(), *training(2))
     (event,) = events_due(job, {1: GONE, 2: observed(MachineState.RUNNING)}, POLICY, 0.5)
     assert isinstance(event, AttemptReleased)
-    assert (event.attempt, event.evidence) == (1, "the provider says gone")
+    assert (event.attempt, event.evidence) == (1, "the provider says that the machine is gone")
 
 
 def test_a_cancelled_job_without_an_attempt_ends_at_once() -> None:
@@ -307,7 +307,7 @@ def test_a_job_that_used_up_its_budget_fails_and_says_so() -> None:
     released, failed = events_due(job, {1: seen}, POLICY, 0.5)
     assert isinstance(released, AttemptReleased)
     assert isinstance(failed, JobFailed)
-    assert failed.failure.message == "the budget is used up: $0.29 of $0.30 spent"
+    assert failed.failure.message.startswith("the budget is used up: $0.29 of $0.30 spent; ")
 
 
 def test_a_machine_near_the_end_of_its_life_is_left_at_a_checkpoint() -> None:

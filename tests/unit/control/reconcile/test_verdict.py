@@ -126,7 +126,7 @@ def test_the_person_reads_for_whom_the_job_made_room() -> None:
 GIB = 2**30
 FULL = MemoryUse(peak_bytes=round(30.1 * GIB), limit_bytes=32 * GIB)
 OOM = replace(FULL, oom_killed=True)
-HINT = "Request more memory (resources.memory), or use a smaller batch or fewer workers."
+HINT = "Request more memory (resources.memory, --memory), or use a smaller batch size or fewer data loader workers."
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,7 @@ def test_the_same_kill_at_the_same_point_is_retried_once(job: JobView, retried: 
         assert isinstance(decided, Retry)
     else:
         assert isinstance(decided, Failed)
-        assert (
-            decided.failure.message == "the process was killed by signal 9; it failed twice at the same point"
+        assert decided.failure.message == (
+            "the process was killed by signal 9; the job is not tried again, because it failed twice at the same "
+            "point"
         )

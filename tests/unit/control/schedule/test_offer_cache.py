@@ -90,9 +90,9 @@ def test_an_account_that_cannot_pay_for_an_hour_is_refused_and_says_so() -> None
         return said(await quotes(loop, poor, rich, void).offers(NEED))
 
     assert run(story) == {
-        "poor": "the account has $0.90 left, but an hour costs $1.00",
+        "poor": "the account at the provider has $0.90 left, but an hour costs $1.00; add credit",
         "rich": "offered",
-        "void": "the account cannot be used: the key was revoked",
+        "void": "the account at the provider cannot be used: the key was revoked",
     }
 
 

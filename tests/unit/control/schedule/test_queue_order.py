@@ -136,7 +136,9 @@ def test_who_may_not_borrow_takes_no_more_than_its_quota_launches_in_flight_incl
     waiting = job("w", project="speech")
     flying = job("f", AttemptLaunching(attempt=1, name="a", offer=BOX, ticket_sha256=""), project="speech")
     now = at([waiting, flying], quotas={"speech": 1}, may_borrow=False)
-    assert now.over_quota(pool_job(waiting, NOW_MS)).startswith("its project uses its quota of 1 slots")
+    assert now.over_quota(pool_job(waiting, NOW_MS)).startswith(
+        "its project already uses its quota of 1 slots"
+    )
     assert not at([waiting, flying], quotas={"speech": 2}, may_borrow=False).over_quota(
         pool_job(waiting, NOW_MS)
     )

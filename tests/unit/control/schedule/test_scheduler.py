@@ -247,7 +247,7 @@ def test_a_job_whose_budget_pays_for_nothing_any_more_fails_and_says_what_it_spe
         await office.submit("a", *interrupted(DEAR, TAKEN, 50_000), limits={"max_cost_microusd": 100_000})
         return await office.place()
 
-    assert placed(story) == {"a": "budget: the budget is used up: $0.0500 of $0.10 spent"}
+    assert placed(story)["a"].startswith("budget: the budget is used up: $0.0500 of $0.10 spent; ")
 
 
 QUICK = Offer(
@@ -367,7 +367,7 @@ def test_a_project_that_may_not_borrow_waits_at_its_quota() -> None:
         await office.submit("c", organisation="other")
         return await office.place()
 
-    wait = "its project uses its quota of 1 slots and may not borrow from other projects"
+    wait = "its project already uses its quota of 1 slots (GPUs or CPUs), and may not use slots of other projects"
     assert placed(story) == {"a": "box", "b": wait, "c": "box"}
 
 

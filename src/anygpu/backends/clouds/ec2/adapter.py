@@ -156,7 +156,10 @@ class Ec2Provider:
         )
         keys = translate.host_keys(answer.get("Output", ""))
         if not keys:
-            raise BackendUnavailable(f"the console of {machine.id} does not show its host keys yet")
+            raise BackendUnavailable(
+                f"the EC2 console output of the machine {machine.id} does not contain its SSH host keys yet; the "
+                "login is tried again"
+            )
         return keys
 
     async def close(self) -> None:
@@ -207,7 +210,9 @@ class Ec2Provider:
         named = [{"Name": f"tag:{translate.NAME_TAG}", "Values": [order.name]}]
         made = await self._list_machines(order.offer.region, named)
         if not made:
-            raise BackendUnavailable(f"EC2 created the machine {order.name} before, but does not list it yet")
+            raise BackendUnavailable(
+                f"EC2 has created the machine {order.name}, but does not list it yet; the request is tried again"
+            )
         return made[0]
 
     # -- listing ----------------------------------------------------------------------------------------------

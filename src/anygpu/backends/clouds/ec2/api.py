@@ -97,14 +97,19 @@ def translate_transport_error(error: Exception, *, region: str, who: str) -> Any
         exceptions.ProxyConnectionError,
     )
     if isinstance(error, never_sent):
-        hint = f"Check that {region!r} is a region of EC2, and the network."
+        hint = f"Check that {region!r} is a region of EC2, and check the network of the server."
         return BackendUnavailable(f"EC2 in {region} cannot be reached: {error}", hint=hint)
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
-        return OutcomeUnknown(f"EC2 in {region} did not answer: {error}")
+        return OutcomeUnknown(
+            f"EC2 in {region} did not answer, so it is unknown whether it executed the request: {error}"
+        )
     if isinstance(error, exceptions.ParamValidationError):
-        return LaunchRefused(f"EC2 does not accept this request: {error}")
+        return LaunchRefused(
+            "A value of the backend's options has a form that EC2 does not accept; correct the option: "
+            f"{error}"
+        )
     hint = "Log in (`aws configure`, `aws sso login`), set AWS_PROFILE, or set the backend's credentials."
-    return CredentialsRefused(f"no usable AWS credentials ({who}): {error}", hint=hint)
+    return CredentialsRefused(f"the AWS credentials cannot be used ({who}): {error}", hint=hint)
 
 
 THREADS = 16
@@ -182,7 +187,9 @@ class AwsClient:
                 error, what=what, region=region, who=self.credentials_label
             ) from error
         except ResponseParserError as error:  # for example the error page of a proxy
-            raise OutcomeUnknown(f"EC2 in {region} sent an answer that is not from EC2") from error
+            raise OutcomeUnknown(
+                f"EC2 in {region}: the answer did not come from EC2; check for a proxy between the server and AWS"
+            ) from error
         except BotoCoreError as error:
             raise translate_transport_error(error, region=region, who=self.credentials_label) from error
 

@@ -73,8 +73,8 @@ class RegionSetups:
         if not answer["Images"]:
             name = wanted or (GPU_IMAGE if gpu else CPU_IMAGE)
             raise LaunchRefused(
-                f"EC2 image {name!r} does not exist in region {region}",
-                hint="Set `image` of the backend to the id of an AMI.",
+                f"The EC2 image (AMI) {name!r} does not exist in region {region}",
+                hint="Set the option `image` of the backend to the id of an AMI in this region.",
             )
         return max(answer["Images"], key=lambda image: str(image.get("CreationDate", "")))
 
@@ -93,8 +93,8 @@ class RegionSetups:
         vpcs = (await self._aws.read(region, "describe_vpcs", Filters=default))["Vpcs"]
         if not vpcs:
             raise LaunchRefused(
-                f"EC2 region {region} has no default VPC",
-                hint="Set `subnet` of the backend, or create a default VPC.",
+                f"The EC2 region {region} has no default VPC, in which machines could be created",
+                hint="Set the option `subnet` of the backend, or create a default VPC.",
             )
         return str(vpcs[0]["VpcId"])
 
