@@ -1,4 +1,4 @@
-"""Access: identity, login links, tokens and secrets."""
+"""API models for access: the caller's identity, login links, tokens and secrets."""
 
 from pydantic import Field
 

@@ -42,7 +42,7 @@ class AgentOrder(ApiModel):
 
 
 class ReportReceipt(ApiModel):
-    """The answer to a report or heartbeat. The server has stored the frames up to number `acked`."""
+    """The answer to a report or heartbeat. The server has stored the frames (numbered reports) up to number `acked`."""
 
     acked: int
     lease_s: float
@@ -50,7 +50,7 @@ class ReportReceipt(ApiModel):
 
 
 class CurrentOrders(ApiModel):
-    """All current orders for an attempt."""
+    """All current orders (cancel or stop) for the agent of an attempt."""
 
     version: int
     orders: list[AgentOrder]
@@ -122,6 +122,6 @@ class EndReport(ApiModel):
 
 
 class Acknowledgement(ApiModel):
-    """The answer to a commit that was stored."""
+    """The server's confirmation that a commit (a checkpoint, an artifact or the end) was stored."""
 
     ok: bool

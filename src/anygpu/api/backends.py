@@ -1,4 +1,4 @@
-"""Backends: list, configure, check."""
+"""API models for backends: list them, configure them, check them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs: submit, list, show, resume, migrate."""
+"""API models for jobs: submit, list, show, resume and migrate them."""
 
 from typing import Any
 
@@ -193,14 +193,14 @@ class JobPrediction(ApiModel):
 
 
 class RemainingWork(ApiModel):
-    """The predicted rest of a job that has not ended."""
+    """The predicted time and cost until a job ends."""
 
     seconds: float = Field(examples=[1240.0])
     cost_microusd: int = Field(examples=[210_000])
 
 
 class BetterOfferLocation(ApiModel):
-    """The offer that a running job should migrate to."""
+    """Backend, region and machine of the better offer that a running job could migrate to."""
 
     backend: str = Field(examples=["lambda"])
     name: str = Field(examples=["gpu_1x_a10"])
@@ -282,7 +282,7 @@ class MigrationRequest(RequestModel):
 
 
 class CompatProgress(ApiModel):
-    """Progress of a task."""
+    """The progress of a job, in the format of `/orchestrate` and `/status`."""
 
     epoch: int | float = Field(examples=[5])
     total_epochs: Any = Field(examples=[10])

@@ -1,4 +1,4 @@
-"""Machines at the providers."""
+"""API models for the machines that exist at the providers."""
 
 from pydantic import Field
 
@@ -42,7 +42,7 @@ class MachineList(ApiModel):
 
 
 class SweepReport(ApiModel):
-    """Machines and leftovers without an owner, which are being removed. `troubles` lists failed removals."""
+    """The machines and other resources without an owner that are being removed. `troubles` lists failed removals."""
 
     machines: list[MachineDetails] = Field(examples=[[]])
     leftovers: list[LeftoverResource]

@@ -1,4 +1,4 @@
-"""Plans: the compared offers for a job, and the accuracy of predictions."""
+"""API models for plans (the compared offers for a job) and for the accuracy of predictions."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class OfferIdentity(ApiModel):
 
 
 class EstimateRange(ApiModel):
-    """An estimate with its low and high end."""
+    """An expected value with the low and the high end of its interval."""
 
     expected: float = Field(examples=[8040.0])
     low: float = Field(examples=[5200.0])
@@ -90,7 +90,7 @@ class OfferRejection(ApiModel):
 
 
 class WorkloadFact(ApiModel):
-    """One fact the analyser found about the job's code."""
+    """One value that was found in the job's code, such as the batch size, and where."""
 
     what: str = Field(examples=["model"])
     value: str = Field(examples=["resnet50"])
@@ -100,7 +100,7 @@ class WorkloadFact(ApiModel):
 
 
 class CodeLint(ApiModel):
-    """A finding in the job's code that costs money or may lose work, and how to fix it."""
+    """A warning about the job's code: it costs money or may lose work. Says how to fix it."""
 
     code: str = Field(examples=["no_checkpoint"])
     says: str = Field(examples=["nothing is saved before the end"])
@@ -146,7 +146,10 @@ class JobPlanDetails(ApiModel):
 
 
 class ErrorSummary(ApiModel):
-    """Prediction errors as fractions of the actual value. `held` counts the intervals that contained this value."""
+    """Summary of how far predictions were from the actual values. Errors are fractions of the actual value.
+
+    `held` is the number of predicted intervals that contained the actual value.
+    """
 
     jobs: int = Field(examples=[12])
     median_error: float = Field(examples=[0.08])
@@ -158,7 +161,7 @@ class ErrorSummary(ApiModel):
 
 
 class BasisAccuracy(ApiModel):
-    """Accuracy of the predictions that have the same basis."""
+    """The accuracy of the predictions that come from the same source (`basis`), such as past runs or the job's code."""
 
     jobs: int = Field(examples=[12])
     time: ErrorSummary | None

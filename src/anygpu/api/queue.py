@@ -1,4 +1,4 @@
-"""The queue: waiting jobs, running jobs and free slots."""
+"""API models for the queue: waiting jobs, running jobs, and the free capacity of machines."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from anygpu.api.base import JOB_ID, TIME, ApiModel
 
 
 class QueuedJob(ApiModel):
-    """A waiting job. Hours are GPU hours, or CPU slot hours for jobs without a GPU."""
+    """A waiting job. Hours of use are GPU hours, or CPU hours for a job without a GPU."""
 
     id: str = Field(examples=[JOB_ID])
     name: str = Field(examples=["digits"])
@@ -33,7 +33,10 @@ class RunningJob(ApiModel):
 
 
 class BackendSlot(ApiModel):
-    """Free capacity of a machine. A cloud has one entry for all its offers, described by the cheapest offer."""
+    """The free capacity of a machine: how many more jobs could start there now.
+
+    A cloud has one entry for all its offers, which describes the cheapest one.
+    """
 
     backend: str = Field(examples=["local"])
     name: str = Field(examples=["here"])
@@ -54,7 +57,7 @@ class UnavailableSlot(ApiModel):
 
 
 class QueueContents(ApiModel):
-    """Waiting and running jobs of the project, and the slots of its backends."""
+    """The waiting and running jobs of the project, and the free capacity of the machines that it may use."""
 
     jobs: list[QueuedJob]
     running: list[RunningJob]

@@ -1,4 +1,4 @@
-"""Output of a job: metrics, events, checkpoints and artifacts."""
+"""API models for the output of a job: metrics, events, checkpoints and artifacts."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ URLS = ["http://127.0.0.1:7791/blobs/…"]
 
 
 class SampledSeries(ApiModel):
-    """One metric of an attempt. Values that JSON lacks are the strings "NaN", "Infinity" and "-Infinity"."""
+    """The points of one metric of an attempt, reduced to the requested number.
+
+    Values that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
+    """
 
     name: str = Field(examples=["loss"])
     count: int = Field(examples=[3])
@@ -138,7 +141,7 @@ class CodeFileList(ApiModel):
 
 
 class StoredBlob(ApiModel):
-    """A blob stored through a signed URL."""
+    """The answer to an upload through a signed URL: the stored blob (file)."""
 
     key: str
     size: int

@@ -1,4 +1,4 @@
-"""Series for charts: metrics of all attempts of a job, and the telemetry of its machines."""
+"""API models for charts: metrics of all attempts of a job, and the telemetry of its machines."""
 
 from pydantic import Field
 

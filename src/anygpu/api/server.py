@@ -1,4 +1,4 @@
-"""The server: health, telemetry, retention and errors."""
+"""API models for the server itself: health, telemetry, removal of old data, and errors."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ GPU = {"index": 0, "uuid": "GPU-…", "name": "L4", "use": 0.9, "memory_used": 9
 
 
 class Health(ApiModel):
-    """The answer of a running server process."""
+    """The answer of a server process that runs, whether or not it can serve requests."""
 
     ok: bool = Field(examples=[True])
 
 
 class Readiness(ApiModel):
-    """The answer of a server that can serve requests."""
+    """The answer of a server that can serve requests, with warnings about what an operator should repair."""
 
     ok: bool = Field(examples=[True])
     version: str = Field(examples=["0.1.0"])
@@ -45,7 +45,7 @@ class TelemetrySamples(ApiModel):
 
 
 class RetentionReport(ApiModel):
-    """What retention removed or, with `dry_run`, would remove."""
+    """What the removal of old data has removed or, with `dry_run`, would remove."""
 
     dry_run: bool = Field(examples=[True])
     jobs: int = Field(examples=[3])

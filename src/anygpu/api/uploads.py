@@ -1,4 +1,4 @@
-"""Uploaded files and archives of working directories."""
+"""API models for uploads: the files of working directories."""
 
 from typing import Annotated
 
@@ -11,21 +11,21 @@ MAX_HASHES = 10_000
 
 
 class StoredArchive(ApiModel):
-    """An uploaded archive. `size` is null if it was stored before."""
+    """The answer to an uploaded archive. `size` is null if the archive was stored before."""
 
     sha256: str = Field(examples=[HASH])
     size: int | None = Field(examples=[2048])
 
 
 class UploadLimits(ApiModel):
-    """Limits of a snapshot of a working directory."""
+    """The largest size and number of files of a snapshot (the uploaded copy of a working directory)."""
 
     snapshot_bytes: int = Field(examples=[1073741824])
     snapshot_files: int = Field(examples=[100000])
 
 
 class UploadHashes(RequestModel):
-    """SHA-256 hashes of contents."""
+    """The SHA-256 hashes of file contents that a client wants to upload."""
 
     sha256: list[Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]] = Field(
         max_length=MAX_HASHES, examples=[[HASH]]
@@ -33,12 +33,12 @@ class UploadHashes(RequestModel):
 
 
 class MissingUploads(ApiModel):
-    """Those of the requested contents that are not stored."""
+    """The hashes of the contents that the server does not have yet, so that the client must upload them."""
 
     missing: list[str] = Field(examples=[[HASH]])
 
 
 class StoredBatch(ApiModel):
-    """The number of contents that were stored."""
+    """The answer to an upload of several file contents: how many were stored."""
 
     stored: int = Field(examples=[2])

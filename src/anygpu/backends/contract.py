@@ -25,7 +25,7 @@ class MachineState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledInterval:
-    """The interval for which a machine was billed, by its provider's clock."""
+    """The time for which a machine was billed, by its provider's clock."""
 
     started_at_ms: int
     ended_at_ms: int | None = None
@@ -66,7 +66,7 @@ class LaunchRequest:
 class Backend(Protocol):
     """An adapter to a system that can run attempts.
 
-    Every method must accept a handle in which only the name is set.
+    Every method must accept a handle (reference to an attempt) of which only the name is known.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class SupportsInventory(Protocol):
-    """A backend that can list its existing attempts, so that the sweeper can end orphans."""
+    """A backend that can list its existing attempts, so that machines without an owner can be found and ended."""
 
     async def inventory(self) -> Sequence[Handle]: ...
 

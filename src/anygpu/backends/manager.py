@@ -96,7 +96,7 @@ class UnavailableBackend:
 
 
 class BackendManager(Mapping[str, Backend]):
-    """A mapping of all configured backends by name. It changes when profiles change, here or on another server.
+    """All configured backends by name. Changes when a profile (stored configuration) changes, also on another server.
 
     Backends open in background tasks. Until a backend is open, or if it cannot be opened, its value is an
     `UnavailableBackend`.
@@ -145,9 +145,9 @@ class BackendManager(Mapping[str, Backend]):
         return [each for name, each in sorted(self._entries.items()) if self.visible(name, organisation)]
 
     async def follow(self, every_s: float) -> None:
-        """Call `refresh` every `every_s` seconds until cancelled, to find profiles that another server changed.
+        """Read the profiles again every `every_s` seconds until cancelled, to find those that another server changed.
 
-        Errors are reported, and the next call tries again.
+        Errors are reported, and the next round tries again.
         """
         while True:
             await asyncio.sleep(every_s)

@@ -47,8 +47,8 @@ class BackendContext:
 class OpenBackend(Protocol):
     """The type of a function that opens a backend.
 
-    It does not raise for a problem that the user can solve later, such as wrong credentials. The methods of
-    the backend raise for it.
+    A problem that the user can solve later, such as wrong credentials, must not raise an error here. The methods of the
+    backend raise it.
     """
 
     async def __call__(self, name: str, options: Any, context: BackendContext) -> Backend: ...

@@ -52,7 +52,7 @@ class ControlServices:
 
 
 def assemble_supervisor(services: ControlServices, holder: str) -> Supervisor:
-    """Assemble the supervisor of one control process. `holder` names the process in the lease."""
+    """Assemble the supervisor (the control loop) of one process. `holder` is the name of the process in the lease."""
     return Supervisor(
         services.journal,
         lambda: _new_reconciler(services),
@@ -66,9 +66,9 @@ def assemble_supervisor(services: ControlServices, holder: str) -> Supervisor:
 
 
 class _TaskFactory:
-    """Creates the periodic tasks whenever this control process becomes leader.
+    """Creates the periodic tasks whenever this process gets the lease, that is, becomes the one that controls the jobs.
 
-    The factory also holds state that outlasts one term as leader: cooldowns, spot availability, known orphans.
+    The factory also holds state that is kept when the lease is lost: cooldowns, spot availability, known orphans.
     """
 
     def __init__(self, services: ControlServices) -> None:

@@ -1,4 +1,4 @@
-"""Predict how long a running job takes and costs, from the steps it has reported.
+"""Predict how long a running job takes and what it costs, from the steps it has reported.
 
 The supervisor calls `Forecasts` in each round of its loop; the functions are pure.
 """
@@ -176,9 +176,9 @@ def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
 
 
 def _report_stride(steps: Sequence[int]) -> int:
-    """Return the usual number of steps between reports.
+    """Return the usual number of steps between two reports.
 
-    The number is larger if reports at the usual distance would give more than about `MAX_STEPS` times.
+    A larger number is returned if there would be more than about `MAX_STEPS` times otherwise.
     """
     usual = round(median(later - one for one, later in pairwise(steps)))
     return max(1, usual, (steps[-1] - steps[0]) // MAX_STEPS)
@@ -210,7 +210,7 @@ class _Watched:
 
 
 class Forecasts:
-    """Watches training attempts and records predictions.
+    """Watches attempts that train, and records predictions of their time and cost.
 
     The times of the next checks are kept in memory only.
     """

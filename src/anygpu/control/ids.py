@@ -30,7 +30,7 @@ def attempt_name(job_id: str, number: int) -> str:
 
 
 def read_attempt_name(name: str) -> tuple[str, int] | None:
-    """Return the job's id and the attempt's number, or None if `name` is not the name of an attempt."""
+    """Parse the name of an attempt. Return the job's id and the attempt's number; None if it is not such a name."""
     found = re.fullmatch(
         r"anygpu-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})-(\d{1,9})", name
     )

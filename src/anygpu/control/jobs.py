@@ -51,7 +51,7 @@ class CheckSubmission(Protocol):
 
 
 async def accept_all(spec: JobSpec, organisation: str) -> None:
-    """Accept every job."""
+    """Accept every job. Used where no check is needed."""
 
 
 class Jobs:
@@ -134,7 +134,7 @@ class Jobs:
         return await self._transact(scope, job_id, decide)
 
     async def release(self, scope: Scope, job_id: str) -> JobView:
-        """Release the machine that is held after a failure. A repeated request changes nothing."""
+        """Give up the machine that is kept for inspection after a failure. A repeated request changes nothing."""
 
         def decide(view: JobView) -> list[Event]:
             held = [a.number for a in view.attempts if a.is_held]

@@ -1,4 +1,4 @@
-"""Compare the ledger with what the provider has charged, where the provider reports charges.
+"""Compare the recorded costs with what the provider has charged, for providers that report this (a meter).
 
 A difference raises an alarm.
 """
@@ -31,11 +31,11 @@ class _MeterCheck:
 
 
 class MeterChecker:
-    """Reads the provider's meter for each released attempt.
+    """Reads what the provider has charged (its meter) for each attempt whose machine is gone.
 
-    Each meter is read once, and again later if the provider has no figure yet. If the provider charges more
-    than the ledger, the meter is read a second time before the alarm: a machine that appeared late is metered
-    at once, but enters the ledger only after the sweeper has ended it.
+    Each meter is read once, and again later if the provider has no figure yet. If the provider charges more than was
+    recorded, the meter is read a second time before the alarm. The reason: a machine that appeared late is metered at
+    once, but its cost is recorded only after the sweeper has ended it.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class MeterChecker:
             self._close(key)
 
     def _close(self, key: Key) -> None:
-        """Drop an attempt: its meter is not read again."""
+        """Stop watching an attempt: its meter is not read again."""
         self._due.pop(key, None)
         self._timers.drop(key)
         self._done[key] = None

@@ -15,7 +15,7 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int) -> Usage | None:
-    """Return the usage of a released attempt, or None if the attempt had no machine or was free."""
+    """Return the billed time and cost of an attempt whose machine is gone; None if it had no machine or was free."""
     began_ms, price = _billing_start_ms(attempt, observation), _price(attempt, observation)
     if not price or began_ms is None:
         return None
@@ -31,7 +31,7 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
 
 
 def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) -> Usage | None:
-    """Return the usage of machines with the attempt's name whose cost is not in the ledger yet.
+    """Return the billed time and cost of machines with the attempt's name that are not recorded yet.
 
     None if no cost is missing, or if the provider has not reported when the machines started and ended.
     """
@@ -42,7 +42,7 @@ def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) ->
 
 
 def running_cost(attempt: AttemptView, billed_s: float) -> int:
-    """Estimate the cost of an unreleased attempt after `billed_s` seconds.
+    """Estimate what an attempt has cost after `billed_s` seconds, while its machine is not confirmed to be gone.
 
     Zero until a machine of the attempt was seen.
     """
@@ -52,7 +52,7 @@ def running_cost(attempt: AttemptView, billed_s: float) -> int:
 
 
 def cost_so_far(view: JobView, billed_s: Mapping[int, float], *, ahead_s: float = 0) -> int:
-    """Return the cost of the job: the ledger plus its running attempts, now or in `ahead_s` seconds."""
+    """Return the cost of the job, now or in `ahead_s` seconds: recorded costs plus those of running attempts."""
     running = (a for a in view.attempts if not a.is_released)
     return view.cost_microusd + sum(running_cost(a, billed_s.get(a.number, 0.0) + ahead_s) for a in running)
 

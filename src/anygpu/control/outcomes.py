@@ -24,7 +24,7 @@ MAX_EVENTS = 10_000  # per job; a prediction after these events is not found
 
 
 class OutcomeRecorder:
-    """Records the outcome of every completed job that has none yet, so nothing is lost after a crash."""
+    """Records the time and cost of every completed job that has no record yet, so that a crash loses none."""
 
     def __init__(self, journal: Journal, reports: Reports, outcomes: Outcomes, report: Report) -> None:
         self._journal, self._reports, self._outcomes = journal, reports, outcomes
@@ -60,7 +60,7 @@ class OutcomeRecorder:
 def build_outcome(
     view: JobView, events: Iterable[Recorded], row: ReportState, points: Sequence[MetricPoint]
 ) -> JobOutcome:
-    """Build the outcome of a completed job.
+    """Build the record of a completed job: time, cost, steps and machine.
 
     `row` and `points` are the reports and metrics of its last attempt.
     """

@@ -15,7 +15,7 @@ from anygpu.spec.jobspec import JobSpec
 class SharingPolicy:
     """Rules for sharing the organisation's own machines. Without quotas every project may use every slot.
 
-    A slot is one GPU, or one processor for jobs without GPUs.
+    A slot is one GPU, or one CPU for jobs without GPUs.
     """
 
     quotas: Mapping[str, int] = field(default_factory=dict)  # slots, by `organisation/project` or `project`
@@ -26,7 +26,7 @@ class SharingPolicy:
     starvation_s: float = STARVATION_S
 
     def quota(self, tenant: TenantKey) -> int | None:
-        """Return the quota of a tenant in slots, or None if the tenant has no quota."""
+        """Return how many slots (GPUs or CPUs) are guaranteed to a project, or None if it has no quota."""
         exact = self.quotas.get(f"{tenant.organisation}/{tenant.project}")
         return self.quotas.get(tenant.project) if exact is None else exact
 
@@ -128,14 +128,14 @@ class ControlPolicy:
 
     @property
     def max_sweep_delay_s(self) -> float:
-        """The longest time until a late machine is terminated and in the ledger.
+        """The longest time until a late machine is ended and its cost is recorded.
 
         A late machine is one that appeared after its attempt had ended.
         """
         return 2 * self.sweep_every_s + self.sweep_grace_s
 
     def lease_for(self, offer: Offer) -> float:
-        """Return how long an agent on this offer may lose contact with the server before the agent stops."""
+        """Return for how many seconds an agent on this offer may run its job without contact to the server."""
         return offer.lease_s or self.lease_s
 
     def silence_limit_for(self, offer: Offer) -> float:

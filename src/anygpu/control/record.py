@@ -12,16 +12,16 @@ DecideEvents = Callable[[JobView], list[Event]]
 
 
 class EventRecorder:
-    """Writes events to the journal on behalf of the leader."""
+    """Writes events to the journal for the control process that holds the lease."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
 
     async def record(self, view: JobView, decide: DecideEvents, guard: Guard) -> JobView | None:
-        """Write the events that `decide` returns for the newest view.
+        """Write the events that `decide` returns for the current state of the job.
 
-        Return the new view, or None if nothing was written. If `decide` returns no events for `view`, no
-        transaction is opened.
+        Return the new state, or None if nothing was written. If `decide` returns no events for `view`, no transaction
+        is opened.
         """
         at_ms = self._clock.wall_ms()
         if not decide(view):

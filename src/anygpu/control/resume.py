@@ -49,7 +49,7 @@ class FirstSteps:
 
     @property
     def shown(self) -> int | None:
-        """The one to show to a user."""
+        """The first step, epoch or count that is shown to a user."""
         return next((first for first in (self.step, self.epoch, self.count) if first is not None), None)
 
 
@@ -58,9 +58,10 @@ def has_resumed(
 ) -> bool | None:
     """Return whether training continued from the checkpoint at step `saved`; None if `first` does not show it.
 
-    `interval` is the distance to the checkpoint before: the label of a checkpoint may be that much too high.
-    `new_training` is the first step that this job reported in an attempt without a checkpoint. A first step
-    that is higher by up to `margin` may be one that is counted from 0 instead of 1.
+    `first` is the first step that the attempt reported. `interval` is the distance to the checkpoint before: the step
+    of a checkpoint may be recorded that much too high. `new_training` is the first step that this job reported in an
+    attempt without a checkpoint. A first step that is higher by up to `margin` may be one that is counted from 0
+    instead of 1.
     """
     start = USUAL_FIRST_STEP if new_training is None else new_training
     if saved <= start + margin:
@@ -100,7 +101,7 @@ def _earlier(view: JobView, checkpoint: CheckpointRef) -> list[CheckpointRef]:
 
 
 def _interval(saved: int, earlier: list[int]) -> int:
-    """Return the distance to the checkpoint before, or half of the way from the start if there is none."""
+    """Return the number of steps to the checkpoint before; if there is none, half of the steps since the start."""
     before = [step for step in earlier if step < saved]
     return saved - max(before) if before else max(1, saved // 2)
 
@@ -139,7 +140,7 @@ def attempts_without_checkpoint(view: JobView) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Training time, and its cost."""
+    """An amount of training: its time and its cost."""
 
     seconds: float
     microusd: int

@@ -52,7 +52,7 @@ class Supervisor:
         self._report = report
 
     async def run(self) -> None:
-        """Lead whenever the lease is available. Never returns; cancel the coroutine to stop."""
+        """Control the jobs whenever this process can get the lease. Never returns; cancel the coroutine to stop."""
         while True:
             term = self._new_term(await self._acquire_lease())
             try:
@@ -166,7 +166,7 @@ class Supervisor:
     async def _refresh(self, term: LeaderTerm, job_id: str) -> None:
         """Handle the wake-up for one job.
 
-        The job is not read here if reconciling, which reads it anyway, comes next.
+        If the job will be reconciled in this round, it is not read here, because reconciling reads it.
         """
         if job_id not in term.views or job_id in term.reconciling:
             try:
@@ -177,7 +177,7 @@ class Supervisor:
             self._reconcile_now(term, job_id)
 
     def _update(self, term: LeaderTerm, view: JobView) -> None:
-        """Replace the view of a job, unless a newer view is already known."""
+        """Replace the known state (view) of a job, unless a newer one is already known."""
         if view.damaged:
             self._set_aside(term, view)
             return

@@ -51,7 +51,7 @@ class EndedOrphan:
 
 
 class Sweeper:
-    """Compares the inventory of each provider with the journal.
+    """Finds resources at providers that no attempt owns, by comparing each provider's list with the journal.
 
     Resources that have had no owner for `sweep_grace_s` are removed.
     """

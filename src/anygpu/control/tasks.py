@@ -90,7 +90,7 @@ class ScheduleTask(PeriodicTask):
 
 
 class ExplainTask(PeriodicTask):
-    """Compares offers for jobs that were scheduled without a comparison."""
+    """Compares offers for jobs that started without a comparison, so that `anygpu explain` has a plan to show."""
 
     name = "comparing offers"
 
@@ -237,7 +237,7 @@ class SweepTask(PeriodicTask):
 
 
 class MeterTask(PeriodicTask):
-    """Compares the ledger with the providers' meters."""
+    """Compares the recorded costs with what the providers have charged."""
 
     name = "reading meters"
     upkeep = True
@@ -280,9 +280,9 @@ def _apply(changed: Iterable[JobView], on_change: OnChange) -> None:
 
 
 def _is_fenced(attempt: AttemptView, ended_s: float, policy: ControlPolicy) -> bool:
-    """Return whether the attempt has certainly stopped training.
+    """Return whether the attempt has certainly stopped training, so that another one may start.
 
-    True if the attempt has reported its end or is released, or if its lease has expired.
+    True if the attempt has reported its end, its machine is gone, or its lease has expired.
     """
     reported = attempt.outcome is not None and attempt.lost is None
     return reported or attempt.is_released or ended_s > policy.silence_limit_for(attempt.offer)

@@ -31,7 +31,7 @@ class PeriodicTask(ABC):
         return
 
     def after_reconcile(self, view: JobView) -> None:
-        """Handle the view of a job that has just been reconciled. Does nothing by default."""
+        """Handle the state of a job whose attempts have just been checked. Does nothing by default."""
         return
 
     @abstractmethod
@@ -39,9 +39,9 @@ class PeriodicTask(ABC):
         """Return whether the supervisor should start the task in this round."""
 
     def next_at(self) -> float:
-        """Return when the supervisor has to begin a round for this task.
+        """Return when the supervisor has to run its loop for this task.
 
-        NEVER if the task does not need a round of its own.
+        NEVER if the task does not need that.
         """
         return NEVER
 
@@ -52,7 +52,7 @@ class PeriodicTask(ABC):
 
 @dataclass(slots=True)
 class LeaderTerm:
-    """The state of one term as leader, from acquiring the lease to losing it."""
+    """The state of the control process while it holds the lease. It is discarded when the lease is lost."""
 
     guard: Guard
     renewed_at: float

@@ -39,9 +39,9 @@ class TimerQueue(Generic[Key]):
         return self._heap[0][0] if self._heap else NEVER
 
     def due(self, now: float, most: int | None = None) -> list[Key]:
-        """Return at most `most` keys that are due, soonest first.
+        """Return at most `most` keys whose time has come, the earliest first.
 
-        The keys stay due until their time is set again or they are dropped.
+        They stay due until their time is set again or they are dropped.
         """
         found: dict[Key, tuple[float, Key]] = {}
         while self.next_at() <= now and self._heap and len(found) != most:

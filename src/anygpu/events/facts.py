@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """The current activity of a job. Finer than its status."""
+    """What a job is doing now, in more detail than its status: planning, preparing, training, …"""
 
     PLANNING = "planning"
     WAITING = "waiting"
@@ -49,7 +49,7 @@ class Blame(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The interval that a provider charges for an attempt, and its cost."""
+    """The time for which a provider charges an attempt, and the cost."""
 
     started_at_ms: int
     ended_at_ms: int
@@ -139,9 +139,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Amounts of log and metric data that an attempt has stored.
+    """How many log bytes and metric points an attempt has stored in total.
 
-    A client that follows the attempt receives all of this data before its stream ends.
+    A client that follows the attempt receives all of them before its stream ends.
     """
 
     log_bytes: int = 0

@@ -61,7 +61,7 @@ class InvalidEvent(Conflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """An event with its position in the journal."""
+    """An event together with its position in the journal."""
 
     organisation: str
     project: str
@@ -78,7 +78,7 @@ def fold(history: Iterable[Recorded], view: JobView | None = None) -> JobView | 
 
 
 def step(view: JobView | None, recorded: Recorded) -> JobView:
-    """Return the view of the job after one more event."""
+    """Return the view (current state) of the job after one more event."""
     event = recorded.event
     if view is None:
         if not isinstance(event, JobSubmitted):

@@ -84,7 +84,7 @@ class Offer:
         return inf if self.max_run_s is None else self.max_run_s
 
     def place_fields(self) -> Json:
-        """Return the fields that name the place in plans, job details and errors."""
+        """Return the fields that say where the machine is, for plans, job details and errors."""
         return {
             "backend": self.backend,
             "name": self.name,
@@ -97,7 +97,7 @@ class Offer:
 
     @property
     def key(self) -> "OfferKey":
-        """The identity of the offer. Capacity, refusals and preemptions are tracked per key."""
+        """The identity of the offer, by which free capacity, refused launches and preemptions are tracked."""
         return self.backend, self.region, self.zone, self.name, self.interruptible
 
 

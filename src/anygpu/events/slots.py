@@ -1,6 +1,7 @@
-"""Count the slots that jobs use on the organisation's own machines. Pure functions.
+"""Count the GPUs and CPUs that jobs use on the organisation's own machines. Pure functions.
 
-A slot is one GPU, or one processor for jobs without GPUs. Past usage counts less the older it is.
+A *slot* is one GPU, or one CPU for jobs without GPUs. A *tenant* is a project that shares the slots with others. Past
+usage counts less the older it is.
 """
 
 import math
@@ -14,7 +15,7 @@ HALF_LIFE_S = 72 * 3600.0
 
 
 class SlotKind(StrEnum):
-    """The kind of a slot: a GPU, or a processor for jobs without GPUs."""
+    """The kind of a slot: a GPU, or a CPU for jobs without GPUs."""
 
     GPU = "GPU"
     CPU = "CPU slot"
@@ -22,7 +23,7 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlotUsage:
-    """Slot-seconds that a tenant has used. Past usage decays with a half-life of three days."""
+    """How many slot-seconds (slots times seconds) a project has used. Usage loses half its weight every three days."""
 
     gpu_s: float = 0.0
     at_s: float = 0.0
@@ -40,7 +41,7 @@ class SlotUsage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TenantKey:
-    """A tenant: a project and a kind of slot. Tenants share the slots fairly."""
+    """A project and a kind of slot (GPU or CPU). Each such tenant gets a fair share of the slots of that kind."""
 
     organisation: str
     project: str
@@ -58,18 +59,18 @@ def tenant_of(view: JobView) -> TenantKey:
 
 
 def uses_own_slots(attempt: AttemptView) -> bool:
-    """Return whether the attempt uses slots of the organisation's own machine, which jobs share."""
+    """Return whether the attempt uses GPUs or CPUs of the organisation's own machines, which jobs share."""
     return attempt.offer.free is not None and not attempt.offer.is_paid
 
 
 def held_s(attempt: AttemptView, now_ms: int) -> float:
-    """Return how long the attempt has used its slots, in seconds."""
+    """Return for how many seconds the attempt has used its GPUs or CPUs."""
     until_ms = attempt.released_at_ms
     return max(0, (now_ms if until_ms is None else until_ms) - attempt.launching_at_ms) / 1000
 
 
 def used_slot_s(view: JobView, number: int) -> float:
-    """Return the slot-seconds that a released attempt has used. Zero on rented machines."""
+    """Return how many slot-seconds (slots times seconds) an ended attempt has used. Zero on rented machines."""
     attempt = view.attempts[number - 1]
     if not uses_own_slots(attempt) or attempt.released_at_ms is None:
         return 0.0

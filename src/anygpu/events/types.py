@@ -64,7 +64,10 @@ class BetterPlaceFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLaunching(Event):
-    """The intent to launch, written before the provider is called. All resources of the attempt get `name`."""
+    """The attempt is about to be launched. Written before the provider is called, so that a crash loses no machine.
+
+    All resources of the attempt at the provider get `name`.
+    """
 
     attempt: int
     name: str
@@ -213,9 +216,9 @@ class AttemptLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldStarted(Event):
-    """The script failed, and its machine is held for inspection until `until_ms`.
+    """The script failed, and its machine is kept until `until_ms`, so that the user can inspect it.
 
-    A held machine still costs money.
+    The machine still costs money.
     """
 
     attempt: int
@@ -224,7 +227,7 @@ class HoldStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldEnded(Event):
-    """The hold of a machine has ended."""
+    """A machine that was kept for inspection after a failure is no longer kept."""
 
     attempt: int
     reason: str  # time | budget | release | gone
@@ -250,7 +253,7 @@ class AttemptReleased(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryStarted(Event):
-    """The job will be retried; the event says what the interruption cost."""
+    """The job will be started again after an interruption. The event says how much training was lost, and its cost."""
 
     attempt: int  # the one that failed
     failure: Failure
@@ -289,7 +292,7 @@ class OrphanEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterDiffered(Event):
-    """The provider charges a different amount for the attempt than the ledger has."""
+    """The provider says that the attempt cost another amount than the one that anygpu recorded."""
 
     attempt: int
     ours_microusd: int
@@ -298,7 +301,7 @@ class MeterDiffered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDeleted(Event):
-    """A user deleted the job. This event replaces its other events; the cost stays in the ledger."""
+    """A user deleted the job. This event replaces all its other events, and keeps the cost."""
 
     name: str
     status: str
@@ -308,7 +311,7 @@ class JobDeleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEvent(Event):
-    """Stands for an event in the journal that cannot be read. Never written."""
+    """Takes the place of an event in the journal that cannot be read. Never written to the journal."""
 
     kind: str
     reason: str

@@ -1,4 +1,4 @@
-"""The view of a job and its attempts, which `fold` computes from the events."""
+"""The view of a job: its current state and that of its attempts, computed from its events by `fold`."""
 
 from dataclasses import dataclass
 
@@ -88,7 +88,7 @@ class AttemptView:
 
     @property
     def cost_microusd(self) -> int:
-        """The recorded cost of the attempt; zero until the attempt is released."""
+        """The recorded cost of the attempt; zero until the provider has confirmed that its machine is gone."""
         certain = (self.usage, *self.orphans) if self.usage else self.orphans
         return sum(usage.cost_microusd for usage in certain)
 
@@ -161,5 +161,5 @@ class JobView:
         return self.checkpoints[-1] if self.checkpoints else None
 
     def has_published(self, checkpoint_id: str) -> bool:
-        """Return whether this checkpoint was published before, even if the checkpoint is deleted by now."""
+        """Return whether this checkpoint was ever published, even if it has been deleted since."""
         return checkpoint_id in self.past_checkpoints or any(c.id == checkpoint_id for c in self.checkpoints)

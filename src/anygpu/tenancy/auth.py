@@ -22,7 +22,7 @@ SESSION_S = 7 * 86400.0
 
 
 class Role(StrEnum):
-    """The permissions of a token. Each role includes the permissions of the roles below it."""
+    """What the owner of a token may do. Each role includes the permissions of the roles below it."""
 
     OPERATOR = "operator"  # the server: tokens of every organisation, retention, metrics
     ADMIN = "admin"  # the organisation's tokens
@@ -80,7 +80,7 @@ class TokenStore(Protocol):
     ) -> tuple[str, Token]: ...
 
     async def look_up(self, token: str, *, at_ms: int) -> Token | None:
-        """Return a valid token. A token with a parent is valid as long as its parent."""
+        """Return the token if it is valid. A token that was made from another one is valid only as long as that one."""
         ...
 
     async def get(self, token_id: str) -> Token:
@@ -92,7 +92,7 @@ class TokenStore(Protocol):
     async def revoke(self, scope: Scope, token_id: str) -> None:
         """Remove a token. Raise NotFound if it does not exist.
 
-        So of two calls at the same time for one token, exactly one succeeds.
+        If two calls remove the same token at the same time, exactly one of them succeeds.
         """
         ...
 

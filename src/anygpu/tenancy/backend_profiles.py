@@ -67,7 +67,7 @@ class BackendCheck:
 
 
 class BackendProfiles:
-    """Adds, lists, checks and removes the backends of a caller's organisation."""
+    """Adds, lists, checks and removes the backends of the caller's organisation."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class BackendProfiles:
         return BackendCheck(account=account, offers=offers)
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
-        """Encrypt every stored credential and secret again; with `new_key`, with a new key."""
+        """Encrypt all stored credentials and secrets again. With `new_key`, create a new key first and use it."""
         caller.require(Role.OPERATOR)
         return await self._rotate(new_key)
 

@@ -100,7 +100,7 @@ def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) ->
 
 
 def _agent_target(agent_url: str) -> tuple[str, int]:
-    """Return the host and port of the agent listener, as this machine reaches it.
+    """Return the host and port at which the server listens for agents, as seen from this machine.
 
     The SSH tunnels from other machines lead to this address.
     """

@@ -89,7 +89,7 @@ def build_market(settings: Settings) -> CatalogCandidates:
 
 
 def terms_by_backend(policy: CatalogPolicy, backends: BackendManager) -> TermsOf:
-    """Return a function that returns the credit and the egress price of a backend, by the backend's name.
+    """Return a function that returns the credit and the egress price for the name of a backend.
 
     The catalog has them by cloud; the kind of a backend is the name of its cloud.
     """

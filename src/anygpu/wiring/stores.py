@@ -57,7 +57,7 @@ async def open_stored_database(settings: Settings, stack: AsyncExitStack) -> Dat
 
 
 async def open_server_keys(settings: Settings, database: Database, *, accept_new: bool) -> bytes:
-    """Check both key files, and return the signing key. Raise KeyUnusable if a key is missing or another one."""
+    """Check both key files, and return the signing key. Raise KeyUnusable if a key is missing or has changed."""
     [signing_key] = await open_keys(database, SIGNING, _key_file(settings), accept_new=accept_new)
     await open_keys(database, VAULT, _vault_file(settings), accept_new=accept_new)
     return signing_key

@@ -21,7 +21,7 @@ VENV_FILE = "pyvenv.cfg"
 
 
 class ResultRule:
-    """Which files are never results, and how many files and bytes are kept. The server chooses both."""
+    """Rules for the results of a job: the files to ignore, and the largest number of files and bytes to keep."""
 
     __slots__ = ("ignore", "max_bytes", "max_files")
 
@@ -32,7 +32,7 @@ class ResultRule:
 
 
 class ResultFiles:
-    """Names of results: those to upload, and those that exceed a limit with their sizes."""
+    """The names of the result files to upload, and the names and sizes of those that exceed a limit."""
 
     __slots__ = ("kept", "left_out")
 

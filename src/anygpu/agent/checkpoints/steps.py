@@ -28,7 +28,10 @@ _NUMBER = re.compile(r"\d{1,15}")
 
 
 class StepLabel:
-    """The step and the epoch of a checkpoint. `unit` is what the step counts; empty if unknown."""
+    """The step and the epoch that a checkpoint belongs to.
+
+    `unit` is what the step counts: `step`, `epoch`, or `count` of a progress bar. It is empty if unknown.
+    """
 
     __slots__ = ("epoch", "step", "unit")
 
@@ -54,7 +57,7 @@ class StepHistory:
         self._known_first: set[str] = set()
 
     def record(self, step: int | None, at: float | None = None, unit: str = "step") -> None:
-        """Record a reported step. With an empty unit, the number was not stated by the script."""
+        """Record a reported step. An empty unit means that it is not known what the number counts."""
         if step is None:
             return
         if unit and unit not in self._known_first:
@@ -69,7 +72,7 @@ class StepHistory:
             self._series[unit] = entries[:half:2] + entries[half:]
 
     def forget(self, unit: str) -> None:
-        """Remove the steps of a unit: the numbers in the output turned out to mean something else."""
+        """Remove all recorded steps of a unit, because the numbers in the output turned out to count something else."""
         self._series.pop(unit, None)
 
     def label_at(self, moment: float, name: str = "") -> StepLabel:
@@ -114,7 +117,10 @@ def _belongs_to_next(entries: list[Entry], after: int, moment: float) -> bool:
 
 
 def _nearby_steps(entries: list[Entry], after: int) -> range:
-    """Return the steps that a file can have that was written before entry `after` and after the one before."""
+    """Return the range of steps that are plausible for a file, from the reports just before and after it was written.
+
+    `after` is the index of the first entry that was reported after the file was written.
+    """
     if not entries:
         return range(0)
     steps = [step for _, step in entries[max(0, after - 2) : after + 1]]

@@ -1,1 +1,1 @@
-"""The machine the agent runs on: requests over SSH, slots, processes, GPUs, telemetry."""
+"""The machine on which the agent runs: requests over SSH, GPU and CPU slots, processes, GPUs, telemetry."""

@@ -30,7 +30,7 @@ class StaleConnection(Unreachable):
 
 
 class StreamBody:
-    """A request body that is read in blocks. `blocks` is called once for each try to send the request."""
+    """A request body that is sent in blocks. `blocks` returns them, and is called again if the request is repeated."""
 
     def __init__(self, size: int, blocks: Callable[[], Iterable[bytes]]) -> None:
         self.size = size

@@ -75,7 +75,7 @@ class Reporter:
         self._schedule_flush()
 
     def start_phase(self, phase: str, message: str = "") -> None:
-        """Report a new phase. This does not wake the sender: it is sent with the next output, or soon after."""
+        """Report that the attempt enters a new phase. The report is sent with the next output, or shortly after."""
         self.flush(wake=False)
         self._spool.append("phase", {"phase": phase, "message": message})
         self._due_at = self._clock() + self._every_s

@@ -94,7 +94,7 @@ def _link_or_copy(path: str, target: str) -> None:
 def _fetch_dataset_parts(
     parts: list[dict[str, Any]], root: str, fallback: str, downloader: InputDownloader
 ) -> None:
-    """Download and unpack the parts one after the other, so that the disk never holds two of the archives."""
+    """Download and unpack the parts of a dataset one after the other, so that only one part at a time is on disk."""
     from anygpu.agent.prepare.unpack import UnsafeArchive, unpack_parts
 
     try:

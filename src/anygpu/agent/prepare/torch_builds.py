@@ -70,7 +70,7 @@ def choose_build(requirements: list[str], gpu: CudaGpu | None) -> str:
 
 
 def _newest_of(table: tuple[tuple[tuple[int, int], T], ...], version: tuple[int, int], otherwise: T) -> T:
-    """Return the value of the newest entry that is not newer than `version`."""
+    """Return the value for `version`: that of the newest entry in the table that is not newer than `version`."""
     return next((value for since, value in table if version >= since), otherwise)
 
 

@@ -124,7 +124,7 @@ def _create(
 
 
 def _for_uv(requirements: list[str]) -> list[str]:
-    """Let uv take each package from the index that has its version, as pip does."""
+    """Return the requirements with the uv option that searches all package indexes for a version, as pip does."""
     has_index = "--extra-index-url" in requirements
     return ["--index-strategy", "unsafe-best-match", *requirements] if has_index else requirements
 

@@ -105,7 +105,10 @@ def count_lines(data: bytes) -> int:
 
 
 def _last_of_each_shape(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return (shape, line) of the last line of each shape that a parser may recognise, newest first."""
+    """Return (shape, line) for the last line of each shape, newest first. Skips lines that no parser recognises.
+
+    The shape of a line is its text without the bytes that change between updates, such as digits.
+    """
     seen: set[bytes] = set()
     found: list[tuple[bytes, bytes]] = []
     for line in reversed(lines):

@@ -132,7 +132,10 @@ class TrainingMonitor:
         self._mark_preempted_if_unpublished(end)
 
     def _result_finder(self) -> ResultFinder | None:
-        """Record the files of the copy in which the job runs; return None if they are no results."""
+        """Record which files the working directory has now, to find the new and changed files (the results) later.
+
+        Return None for a job in place, and if the server did not ask for results.
+        """
         if self._assignment.job.results is None or self._directories.in_place:
             return None
         from anygpu.agent.checkpoints.results import ResultFinder, ResultRule

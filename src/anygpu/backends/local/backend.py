@@ -189,7 +189,7 @@ class LocalBackend:
     def _own_directory(self, handle: Handle) -> Path:
         """Return the attempt's directory on this machine.
 
-        Raise `BackendUnavailable` if another server that shares the journal launched the attempt.
+        Raise `BackendUnavailable` if the attempt was launched by another server that uses the same database.
         """
         directory = self._directory(handle.name)
         if handle.native and handle.native != self._native_handle(directory):
@@ -276,7 +276,7 @@ class LocalBackend:
     # -- probe ------------------------------------------------------------------------------------------------
 
     def _is_agent_alive(self, directory: Path) -> bool:
-        """Return whether the agent of this directory still holds its lock."""
+        """Return whether the agent of this directory still runs: it holds a lock on the directory while it runs."""
         lock = directory / "agent.lock"
         return lock.exists() and not slots.free_labels([slots.Slot("agent", str(lock))])
 
@@ -298,8 +298,8 @@ class LocalBackend:
     async def _can_run_containers(self) -> bool:
         """Return whether docker or podman works here.
 
-        The first search is waited for, because a job with an image is refused without a container program. Later
-        searches run in the background, so that a program that was installed or stopped is noticed.
+        The first call waits for the answer, because a job with an image is refused if there is no container program.
+        Later calls return the last answer and search again in the background.
         """
         due = time.monotonic() - self._searched_at > RUNTIME_SEARCH_EVERY_S
         if due and self._runtime_search is None:

@@ -1,1 +1,1 @@
-"""Run agents over SSH: connections, links to agents, and a backend for the user's own hosts."""
+"""Run agents over SSH: connections to machines and to their agents, and a backend for the user's own hosts."""

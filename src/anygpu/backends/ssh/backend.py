@@ -46,7 +46,7 @@ async def open_backend(name: str, options: SshOptions, context: BackendContext) 
 class SshBackend:
     """Runs attempts on a fixed set of hosts.
 
-    If a handle does not name the host of its attempt, all hosts are asked.
+    If it is not known on which host an attempt runs, all hosts are asked.
     """
 
     probe_every_s = 0.0
@@ -256,7 +256,7 @@ class SshBackend:
         return link
 
     def _link_changed(self, name: str) -> None:
-        """Handle a change of the link to an attempt's agent: note the time, and call `on_change`.
+        """Handle a change of the connection to an attempt's agent: note the time, and call `on_change`.
 
         Statuses of the host that were requested before this time are no longer used for the attempt.
         """

@@ -41,7 +41,7 @@ class SshLogin:
 
     @property
     def pin_name(self) -> str:
-        """The name under which the host key is stored: `pin` if it is set, else host and port.
+        """The name under which the machine's host key is stored: `pin` if it is set, else host and port.
 
         Rented machines set `pin`, because providers give the same address to different machines.
         """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LinkState(StrEnum):
-    """The state of the link to an agent."""
+    """The state of the connection to an attempt's agent."""
 
     CONNECTING = "connecting"  # not logged in yet
     BOOTSTRAPPING = "bootstrapping"  # logged in; the agent is being uploaded
@@ -65,7 +65,7 @@ def reattach_request(name: str) -> LaunchRequest:
 
 
 class SshLink:
-    """The link to one attempt's agent: the SSH connection, the tunnel, and the state of the agent.
+    """The connection to one attempt's agent: the SSH connection, the tunnel, and the state of the agent.
 
     Calls `on_change` when `state` or `detail` changes.
     """
@@ -239,7 +239,7 @@ class SshLink:
     def _record_error(self, error: LaunchError) -> None:
         """Set the state after an error: failed for good, or waiting for a retry.
 
-        If the agent has run before, the link is retried forever, because the agent may still run.
+        If the agent has run before, the connection is retried forever, because the agent may still run.
         """
         if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
             self.error = error

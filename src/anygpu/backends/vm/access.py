@@ -140,9 +140,9 @@ class MachineAccess:
         return lookup.keys or ()
 
     async def _fetch_host_keys(self, lookup: "HostKeyLookup", machine: CloudMachine) -> None:
-        """Ask the provider for the host keys, unless it was asked a moment ago.
+        """Ask the provider for the host keys of a machine, unless it was asked a moment ago.
 
-        The pauses between calls grow.
+        The pause between two calls grows with each call.
         """
         now = asyncio.get_running_loop().time()
         if now >= lookup.ask_at:

@@ -18,7 +18,7 @@ from anygpu.events.facts import Blame, Failure
 
 
 class AgentLink(Protocol):
-    """The link to an attempt's agent. `SshLink` (backends/ssh/link.py) implements it."""
+    """Interface of the connection to an attempt's agent. `SshLink` (backends/ssh/link.py) implements it."""
 
     state: LinkState
     failure: Failure | None  # why the agent will not run
@@ -108,7 +108,7 @@ class VmAttempt:
         return self.has_ended or self.was_never_created or self.is_reclaimed
 
     def is_over(self, now: float) -> bool:
-        """Return whether the attempt has no machine left to watch."""
+        """Return whether all machines of the attempt are gone, so that there is nothing left to watch."""
         return (
             self.has_ended
             or self.was_never_created

@@ -32,7 +32,7 @@ from anygpu.spec.sections import Resources
 
 
 class AttemptMeter:
-    """Reads the cost of an attempt from a provider that has a meter."""
+    """Reads what the provider has charged for an attempt, for providers that report it."""
 
     def __init__(
         self, provider: MeteredProvider, machines: OwnedMachines, lookup: Callable[[Handle], VmAttempt]
@@ -276,9 +276,9 @@ class VmBackend:
         self._poller.start()
 
     async def _recent_snapshot(self, after: float = float("-inf")) -> MachineSnapshot:
-        """Return a listing of the machines that is recent enough for scheduling.
+        """Return a list of the provider's machines that is recent enough for scheduling.
 
-        It began at or after `after` (event loop's clock).
+        It was requested at or after `after` (event loop's clock).
         """
         return await self._listing.newer_than(max(after, self._oldest_usable()))
 
@@ -313,7 +313,7 @@ class VmBackend:
             self._on_change(attempt.name)
 
     def _link_changed(self, attempt: VmAttempt) -> None:
-        """Handle a change of the link to an attempt's agent.
+        """Handle a change of the connection to an attempt's agent.
 
         If the agent cannot be reached or has ended, list the machines at once: the list may show why.
         """

@@ -78,7 +78,7 @@ PREFERENCE = (
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSnapshot:
-    """The machines of one listing, by attempt. `began_at` is when the call began (event loop's clock)."""
+    """The machines of one listing, by attempt. `began_at` is when the list was requested (event loop's clock)."""
 
     began_at: float
     machines: Mapping[str, tuple[CloudMachine, ...]] = field(default_factory=dict)

@@ -16,9 +16,9 @@ NEVER: Final = float("inf")
 
 
 class ListingPoller:
-    """Keeps the listing of the machines recent while there are attempts.
+    """Keeps the list of the provider's machines up to date while there are attempts.
 
-    So probes need no call to the provider, and changes are noticed.
+    So checking an attempt needs no call to the provider, and changes are noticed.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ListingPoller:
             await self._wait_until_due()
 
     def _skip_if_answered(self) -> None:
-        """Cancel the requested listing if the last one is new enough for every attempt."""
+        """Cancel the requested listing if the last one is recent enough for every attempt."""
         latest = self._listing.latest
         if latest is not None and not any(
             each.needs_listing_after(latest.began_at) for each in self._attempts()

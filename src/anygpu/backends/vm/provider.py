@@ -63,7 +63,7 @@ class CloudMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOrder:
-    """A machine to create.
+    """The description of a machine to create.
 
     If the provider has idempotency keys, repeated orders with the same name create one machine.
     """

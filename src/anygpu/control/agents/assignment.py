@@ -91,10 +91,10 @@ def in_place_directory(view: JobView, attempt: AttemptView, policy: ControlPolic
 
 
 def _results(spec: JobSpec, policy: ControlPolicy) -> dict[str, Any]:
-    """Return the rule by which new files of a copied working directory are results; empty if none are.
+    """Return the rule by which new files of a copied working directory are results; empty if no file is a result.
 
-    None are if the spec says which files to keep, and for a trainer without files, whose results are in its
-    output directory.
+    No file is a result if the spec says which files to keep. The same holds for a trainer without files, whose results
+    are in its output directory.
     """
     own_files = spec.trainer is not None and spec.workdir is None
     if spec.outputs or own_files:
@@ -123,7 +123,7 @@ def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
 def _needs_framework(spec: JobSpec, attempt: AttemptView) -> bool:
     """Return whether the agent has to install the trainer's framework.
 
-    False for jobs without a trainer, for jobs that bring their own environment (`requirements`, `python` or
+    It does not for jobs without a trainer, for jobs that bring their own environment (`requirements`, `python` or
     `image`), and on the server's own machine.
     """
     given = spec.requirements or spec.python or spec.image

@@ -161,7 +161,7 @@ class AgentService:
     # -- claiming ---------------------------------------------------------------------------------------------
 
     async def claim(self, ticket: str, claimant: str, host: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the attempt to the first agent that claims it, and return its assignment.
+        """Give the attempt to the first agent that asks for it, and return what the agent has to run.
 
         If the same agent repeats its claim, it gets the same answer.
         """
@@ -282,9 +282,9 @@ class AgentService:
         await self._commit(key.job_id, decide)
 
     async def _record_resume(self, key: AttemptKey, row: ReportState) -> None:
-        """Record whether the attempt resumed from its checkpoint, once its reports show it.
+        """Record whether the attempt resumed from its checkpoint, as soon as its reports show it.
 
-        The reports are stored first: if the server ends in between, the next report repeats this.
+        The reports are stored before. If the server crashes in between, this is done again with the next report.
         """
         view = await self._recent_view(key)
         attempt = view.attempts[key.attempt - 1] if key.attempt <= len(view.attempts) else None
@@ -314,9 +314,9 @@ class AgentService:
         return self._policy.lease_for(view.attempts[key.attempt - 1].offer) if known else self._policy.lease_s
 
     async def _recent_view(self, key: AttemptKey) -> JobView:
-        """Return a view of the job that is at most one second old.
+        """Return the state of the job, at most one second old.
 
-        Answers to reports need no newer view, because the agent receives new orders at once by long polling.
+        Answers to reports need no newer state, because the agent receives new orders at once by long polling.
         """
         at, known = self._recent.get(key.job_id, (0.0, None))
         fresh = self._clock.monotonic() - at < ORDERS_AGE_S
@@ -340,7 +340,8 @@ class AgentService:
     async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
         """Publish a checkpoint.
 
-        The store verifies every chunk; then the checkpoint is recorded if the agent still owns the attempt.
+        The store verifies every chunk (part of a file). Then the checkpoint is recorded, if the agent still owns the
+        attempt.
         """
         verified = await self._checkpoints.verify(await self._get_owner(key), upload_id)
         saved = verified.ref(self._clock.wall_ms())

@@ -1,1 +1,1 @@
-"""Reconcile attempts: compare the journal with what provider and agent report, and record events."""
+"""Reconcile attempts: compare the recorded state with what provider and agent report, and record the differences."""

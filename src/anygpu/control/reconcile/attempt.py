@@ -19,7 +19,7 @@ from anygpu.store.scope import SYSTEM
 
 
 class AttemptReconciler:
-    """Reconciles jobs.
+    """Compares the recorded state of jobs with what their providers and agents report, and does the next step.
 
     Every run starts from the journal, so a lost wake-up or a crash causes only a delay.
     """
@@ -79,7 +79,7 @@ class AttemptReconciler:
             self._trackers.pop((view.id, attempt.number), None)
 
     async def _refresh(self, job_id: str, *, ask: bool = True) -> JobView:
-        """Read the job and update the observations of its attempts.
+        """Read the job, and update what is known about its attempts.
 
         If `ask` is true, the agents' reports are read again; otherwise the last ones are used.
         """

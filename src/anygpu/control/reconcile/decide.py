@@ -38,9 +38,9 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def should_hold(view: JobView, attempt: AttemptView) -> bool:
-    """Return whether to hold the machine for inspection.
+    """Return whether to keep the machine for a while, so that the user can inspect it.
 
-    True if the script failed by its own fault on a remote machine, and the job asks for a hold.
+    True if the script failed by its own fault on a remote machine, and the job asks for this.
     """
     if not hold_s(view) or view.cancel_requested or attempt.hold_ended or attempt.is_released:
         return False
@@ -55,7 +55,7 @@ def hold_s(view: JobView) -> float:
 
 
 def is_remote(offer: Offer) -> bool:
-    """Return whether the offer is a remote machine: a paid one, or one whose agent has its own lease time."""
+    """Return whether the offer is a remote machine: a paid one, or one whose agent has a longer lease than usual."""
     return offer.is_paid or offer.lease_s > 0
 
 
@@ -66,9 +66,10 @@ def events_due(
     jitter: float,
     now_ms: int = 0,
 ) -> list[Event]:
-    """Return the events that follow from the observations. Called inside the journal's transaction.
+    """Return the events that follow from what was observed. Called inside the journal's transaction.
 
-    `now_ms`, the wall clock, is only recorded in events, with one exception: a hold ends by the wall clock.
+    `now_ms`, the wall clock, is only recorded in events, with one exception: it decides when a machine is no longer
+    kept for inspection.
     """
     if view.is_terminal:
         return []
@@ -231,7 +232,7 @@ def billed_seconds(observations: dict[int, AttemptObservation]) -> dict[int, flo
 def _after_attempt(
     view: JobView, *, all_released: bool, cost: int, policy: ControlPolicy, jitter: float
 ) -> Iterator[Event]:
-    """Yield the events that finish the job or start its recovery, once no attempt is live."""
+    """Yield the events that end the job or start it again, once no attempt of it is live."""
     newest = view.newest_attempt
     if newest is None or view.cancel_requested:
         if view.cancel_requested and all_released:

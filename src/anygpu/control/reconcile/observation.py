@@ -13,7 +13,7 @@ from anygpu.store.reports import ReportState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The last probe of an attempt at its provider."""
+    """The last check of an attempt at its provider: when it was made, and the answer or the error."""
 
     observation: Observation | None = None  # None: the probe failed
     detail: str = ""
@@ -65,9 +65,9 @@ NOT_OBSERVED = AttemptObservation()
 
 @dataclass(slots=True)
 class AttemptTracker:
-    """Collects the observations of one attempt.
+    """Collects what is observed about one attempt.
 
-    A new control process starts from zero, which can delay decisions but never makes them premature.
+    After a restart it starts from zero. This can delay a decision but never makes one too early.
     """
 
     heartbeat_at: float

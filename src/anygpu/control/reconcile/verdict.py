@@ -37,7 +37,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The job continues in another attempt."""
+    """The job is started again in another attempt."""
 
     failure: Failure
     counts: bool

@@ -32,7 +32,7 @@ IsVisible = Callable[[str, str], bool]  # (backend, organisation)
 
 
 class CandidateSource:
-    """The current offers of all backends, without those in a cooldown."""
+    """Provides the current offers of all backends, without those that are not used for a while after a failure."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class CandidateSource:
         self._is_visible = is_visible
 
     def next_at(self) -> float:
-        """Return when the first cooldown ends, by the monotonic clock."""
+        """Return when the first blocked offer may be used again, by the monotonic clock."""
         return self._cooldown.next_at()
 
     async def offers(self, view: JobView) -> list[Offer]:
@@ -58,9 +58,9 @@ class CandidateSource:
         return [offer for offer in offers if self._is_visible(offer.backend, view.organisation)]
 
     def candidates(self, views: Sequence[JobView], *, observe: bool = False) -> "Candidates":
-        """Return the candidates for one scheduling pass.
+        """Return the offers that jobs can get in this run of the scheduler.
 
-        If `observe` is true, cooldowns are first updated with the attempts that failed since the last pass.
+        If `observe` is true, offers on which attempts have failed since the last run are blocked first.
         """
         if observe:
             self._cooldown.observe(views)
@@ -75,7 +75,7 @@ class CandidateSource:
 
 
 class Candidates:
-    """The offers that are still free during one scheduling pass.
+    """The offers that are still free during one run of the scheduler over all waiting jobs.
 
     Jobs with equal requirements share a plan.
     """
@@ -139,7 +139,7 @@ class Candidates:
         return await self._plan_by_cost(view, now, _plan_key(view, now))
 
     async def fit(self, view: JobView, now: JobConstraints) -> Plan:
-        """Return a plan of the offers that fit the job, without comparing total costs."""
+        """Return a plan with the offers that fit the job, without comparing what the job would cost on each."""
         key = _plan_key(view, now)
         if key not in self._plans:
             self._plans[key] = make_plan(view.spec, await self._remaining(view), now)
@@ -177,7 +177,7 @@ class Candidates:
     def paid_limit_reason(self, organisation: str) -> str:
         """Return why the organisation may launch no more paid attempts, or an empty string if it may.
 
-        An attempt counts from its launch intent until its machine is confirmed gone.
+        An attempt counts from the decision to launch it until its machine is confirmed gone.
         """
         if self._paid[organisation] < self._paid_attempts:
             return ""
@@ -195,14 +195,14 @@ class Candidates:
             self.take(target, view.organisation)
 
     def reserve_waiting(self, plan: Plan) -> None:
-        """Reserve the offers without free slots that this plan waits for.
+        """Reserve the busy offers that a job waits for according to this plan.
 
-        Jobs later in this scheduling pass cannot take them.
+        Jobs that the scheduler considers later in the same run cannot take them.
         """
         self.exclude({ranked.offer.key for ranked in plan.ranked if ranked.wait_reason and ranked.full})
 
     def exclude(self, offers: set[OfferKey]) -> None:
-        """Reserve these offers: jobs later in the pass cannot use them."""
+        """Reserve these offers, so that jobs which the scheduler considers later in the same run cannot use them."""
         if not offers <= self._excluded:
             self._excluded |= offers
             self._plans.clear()
@@ -215,7 +215,7 @@ def _plan_key(view: JobView, now: JobConstraints) -> object:
 
 
 def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
-    """Count the slots of attempts that are being launched, which the backends' offers still list as free."""
+    """Count the GPUs and CPUs of attempts that are being launched, which the backends still list as free."""
     taken: dict[OfferKey, int] = {}
     for view in views:
         live = view.live_attempt
@@ -225,7 +225,7 @@ def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
 
 
 def _paid_in_flight(views: Sequence[JobView]) -> Counter[str]:
-    """Count the unreleased paid attempts of each organisation."""
+    """Count, for each organisation, the paid attempts whose machines are not confirmed to be gone."""
     return Counter(v.organisation for v in views for a in v.attempts if a.offer.is_paid and not a.is_released)
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def no_terms(backend: str) -> BackendTerms:
-    """Return the terms of a backend that has no credit and charges nothing for egress."""
+    """Return the price terms of a backend without credit and without charges for downloads."""
     return NO_TERMS
 
 
@@ -45,7 +45,7 @@ async def no_past_runs(spec: JobSpec, organisation: str) -> Sequence[PastRun]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobComparison:
-    """All offers with their estimated costs, and the analysis of the job."""
+    """All offers with the estimated time and cost of the job on each, and the analysis of the job's code."""
 
     comparison: Comparison
     analysis: Analysis | None

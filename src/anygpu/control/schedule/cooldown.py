@@ -12,9 +12,9 @@ from anygpu.events.view import AttemptView, JobView
 
 
 class Cooldown:
-    """Blocks offers after failed launches and preemptions.
+    """Blocks offers for a while after failed launches and preemptions.
 
-    A new control process derives the blocks from the newest attempt of each job.
+    After a restart, the blocked offers are derived from the newest attempt of each job.
     """
 
     def __init__(self, clock: Clock, policy: ControlPolicy) -> None:
@@ -26,7 +26,7 @@ class Cooldown:
         self._preempted: dict[OfferKey, float] = {}
 
     def observe(self, views: Iterable[JobView]) -> None:
-        """Update the blocks from all live jobs.
+        """Update the blocked offers from all live jobs.
 
         Each attempt counts once when it starts and once when it is over.
         """

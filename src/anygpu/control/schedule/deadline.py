@@ -163,9 +163,9 @@ def decide_spot(situation: SpotSituation, availability: SpotAvailability) -> Spo
 
 
 def with_new_zones(availability: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
-    """Return the availability after a check that found these zones available.
+    """Return the record of spot availability after a check that found these zones available.
 
-    A zone that was unavailable at the last check and is available now is recorded as available for one check.
+    A zone that was unavailable at the last check and is available now counts as available since this check.
     """
     came = {
         zone: observed.observe(continues=True)
@@ -178,10 +178,10 @@ def with_new_zones(availability: SpotAvailability, available: tuple[str, ...]) -
 def apply_decision(
     plan: Plan, choices: SpotChoices, decision: SpotDecision, situation: SpotSituation | None
 ) -> Plan:
-    """Return the plan changed by the policy's decision.
+    """Return the plan, changed by the decision of the spot policy.
 
-    If the policy chose spot, the chosen offer comes first. If it chose on-demand, spot offers have to wait. If it
-    chose to wait, all offers have to wait.
+    If the policy chose spot, the chosen offer comes first. If it chose on-demand, spot offers have to wait. If it chose
+    to wait, all offers have to wait.
     """
     if decision.choice.kind == "spot":
         chosen = choices.spot[decision.choice.zone]
@@ -237,7 +237,7 @@ def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
 def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
     """Return the seconds until the next check of a running job.
 
-    On a spot machine the check comes before the spare time until the deadline runs out.
+    For a job on a spot machine, the next check comes before the job runs out of time to finish on demand.
     """
     if situation.at.running.kind != "spot":
         return policy.spot_check_every_s

@@ -145,7 +145,7 @@ def migration_events(
 
 
 def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: MigrationPolicy) -> bool:
-    """Return whether a result differs clearly from the recorded one: another offer, mode or gain."""
+    """Return whether a better offer differs clearly from the recorded one: another offer, mode or gain."""
     if known is None or found is None:
         return known is not found
     if known.offer.key != found.offer.key or known.by_itself != found.by_itself:
@@ -318,7 +318,7 @@ PASS_INTERVAL_S = 30.0  # between passes, so that jobs share offer requests
 
 @dataclass(slots=True)
 class _Watched:
-    """When one attempt is checked, and whether the attempt is to migrate."""
+    """When an attempt is checked next, and whether it is about to migrate."""
 
     attempt: int
     not_before: float
@@ -362,7 +362,7 @@ class MigrationTimers:
         return self._timers.next_at()
 
     def due(self) -> list[str]:
-        """Return the ids of the jobs to check in one pass, longest due first."""
+        """Return the ids of the jobs to check now, those first that have been due for longest."""
         now = self._clock.monotonic()
         self._passed_at = now
         return self._timers.due(now, MIGRATION_BATCH)

@@ -22,16 +22,19 @@ FOR_MONEY = (None, "cheapest", "balanced")  # strategies
 
 
 class SlotForecast:
-    """When the slots of own machines become free, as far as the running jobs have predictions."""
+    """Predicts when GPUs or CPUs (slots) of own machines become free, from the predicted ends of running jobs."""
 
     def __init__(self, busy: Iterable[tuple[Hashable, int, float]]) -> None:
-        """Create the forecast. An entry of `busy` is a pool, a number of slots, and seconds until they are free."""
+        """Create the forecast.
+
+        `busy` lists machines, each with a number of slots in use and the seconds until they are free.
+        """
         self._free_in: dict[Hashable, list[float]] = {}
         for pool, slots, seconds in busy:
             self._free_in.setdefault(pool, []).extend([seconds] * slots)
 
     def wait_s(self, pool: Hashable, slots: int) -> float:
-        """Return the seconds until so many slots of the pool are free; infinite if that is not known."""
+        """Return the seconds until this number of slots of a machine is free; infinite if that is not known."""
         times = sorted(self._free_in.get(pool, ()))
         return times[slots - 1] if 0 < slots <= len(times) else inf
 
@@ -39,7 +42,7 @@ class SlotForecast:
         return pool in self._free_in
 
     def add(self, pool: Hashable, slots: int, run_s: float) -> None:
-        """Plan a job on the slots that become free first, so that the next job waits for it too."""
+        """Assign the slots that become free first to a waiting job, so that jobs behind it wait longer."""
         until_s = self.wait_s(pool, slots) + run_s
         times = sorted(self._free_in.get(pool, ()))
         self._free_in[pool] = [until_s] * min(slots, len(times)) + times[slots:]
@@ -60,7 +63,7 @@ def remaining_run_s(view: JobView, now_ms: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OwnMachineWait:
-    """A decision to wait for an own machine: its slots, how long the job runs there, and when to decide again."""
+    """A decision to wait for an own machine: its slots (GPUs or CPUs), the run time there, when to decide again."""
 
     pool: SlotPool
     run_s: float
@@ -94,7 +97,7 @@ def wait_for_own_machine(
 
 
 def apply_wait(plan: Plan, wait: OwnMachineWait) -> Plan:
-    """Return the plan in which rented offers have to wait."""
+    """Return the plan, changed so that the job does not use rented offers yet."""
     return Plan(
         ranked=tuple(
             replace(each, wait_reason=wait.reason)
@@ -110,7 +113,7 @@ def _is_busy_own_machine(result: FitResult) -> bool:
 
 
 def _patience_s(own: RankedOffer, rented: RankedOffer, free_in_s: float, waited_s: float) -> float:
-    """Return how long to wait for the own machine from now; 0 if the job should rent at once."""
+    """Return how many seconds the job should still wait for the own machine; 0 if it should rent at once."""
     own_s = own.bill.wall_s.expected
     start_s = rented.bill.setup_s + rented.bill.transfer_s - own.bill.setup_s - own.bill.transfer_s
     if own.basis not in PREDICTED or start_s < own_s:

@@ -17,7 +17,7 @@ MAX_WAITING = 200  # jobs considered per machine, first in the queue first
 
 
 class WaitingJobs:
-    """Collects during a scheduling pass which jobs wait for slots of which machine.
+    """Collects, during one run of the scheduler, which jobs wait for GPUs or CPUs of which machine.
 
     Jobs with the same plan share an entry.
     """
@@ -50,7 +50,7 @@ class WaitingJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A running job that has to save and stop, and the waiting job that gets its slots."""
+    """A running job that has to save and stop, and the waiting job that gets its GPUs or CPUs."""
 
     slot_use: SlotUse
     waiting_job: JobView
@@ -83,9 +83,9 @@ class Preemptions:
 
 
 def choose_preemptions(waiting_jobs: WaitingJobs, now: PoolState) -> Preemptions:
-    """Choose preemptions on each machine without free slots, one machine after the other.
+    """Choose the jobs to preempt on each machine that is full, one machine after the other.
 
-    A job that gets slots on one machine is not considered on the next.
+    A job that gets GPUs or CPUs on one machine is not considered on the next.
     """
     preemptions = Preemptions([])
     promised = now.promised_offers()
@@ -132,7 +132,7 @@ def _slots(offer: Offer, kind: SlotKind) -> int:
 
 
 def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_share.PoolTenant]:
-    """Return the tenants, each with the part of its quota that it may use on this machine.
+    """Return the projects that share the machine, each with the part of its quota that it may use there.
 
     A quota counts for all machines together, so the slots in use on other machines are subtracted.
     """
@@ -148,7 +148,7 @@ def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_sh
 
 
 def _match_stops(orders: Allocation, jobs: Mapping[str, PoolJob], free: int) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a job to stop and the waiting job that gets its slots.
+    """Yield pairs of a running job to stop and the waiting job that gets its GPUs or CPUs.
 
     As few jobs as possible are stopped, the last in the queue first.
     """

@@ -48,7 +48,7 @@ def waiting_since_ms(view: JobView) -> int:
 
 
 def has_waited_too_long(view: JobView, now_ms: int, policy: ControlPolicy) -> bool:
-    """Return whether the job has waited so long that slots are reserved for it."""
+    """Return whether the job has waited so long that GPUs or CPUs are reserved for it."""
     return now_ms - waiting_since_ms(view) > policy.reserve_after_s * 1000
 
 
@@ -57,7 +57,7 @@ SlotPool = tuple[OfferKey, SlotKind]  # the GPUs of one machine, or its processo
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """A job with an attempt that uses slots of the organisation's own machine, or will soon use them."""
+    """A job that uses GPUs or CPUs (slots) of the organisation's own machines, or will soon use them."""
 
     view: JobView
     attempt: AttemptView
@@ -79,9 +79,9 @@ class SlotUse:
 
 @dataclass(slots=True, kw_only=True)
 class PoolState:
-    """Slot use and quotas at one moment, as input for the queue order.
+    """The use of GPUs and CPUs and the quotas of projects at one moment. The queue order is computed from it.
 
-    `take` updates the state during a scheduling pass.
+    `take` updates it while the scheduler runs.
     """
 
     now_s: float
@@ -91,14 +91,14 @@ class PoolState:
     slots_in_use: Counter[str]  # slots by tenant
 
     def take(self, view: JobView) -> None:
-        """Add the slots of a job that was just scheduled."""
+        """Add the GPUs or CPUs of a job that was just scheduled."""
         live = view.live_attempt
         if live is not None and uses_own_slots(live):
             self.slot_uses.append(SlotUse(view, live))
             self.slots_in_use[_key(tenant_of(view))] += needed_slots(view.spec.resources)[1]
 
     def over_quota(self, job: PoolJob) -> str:
-        """Return why the job's quota allows no more slots now.
+        """Return why the quota of the job's project allows no more GPUs or CPUs now.
 
         Empty if the job may use the organisation's own machines.
         """
@@ -115,9 +115,9 @@ class PoolState:
         )
 
     def promised_offers(self) -> dict[str, OfferKey]:
-        """Return the offers that preempted jobs are vacating.
+        """Return the offers that preempted jobs are about to leave.
 
-        The key is the id of the waiting job that gets the slots.
+        The key is the id of the waiting job that gets them.
         """
         making = (h.attempt for h in self.slot_uses if h.attempt.makes_room_for)
         return {attempt.makes_room_for: attempt.offer.key for attempt in making}
@@ -126,7 +126,7 @@ class PoolState:
 def queue_state(
     views: Iterable[JobView], usages: Mapping[TenantKey, SlotUsage], policy: ControlPolicy, now_ms: int
 ) -> PoolState:
-    """Build the queue state from all live jobs and the recorded slot usage of ended jobs."""
+    """Build the state of the queue from all live jobs and the recorded use of GPUs and CPUs by ended jobs."""
     views = list(views)
     slot_uses = [SlotUse(v, a) for v in views for a in v.attempts if not a.is_released and uses_own_slots(a)]
     used, held = dict(usages), Counter[str]()
@@ -196,7 +196,7 @@ def _is_preemptible(view: JobView) -> bool:
 
 
 class PoolJobCache:
-    """Converts waiting jobs to the form of the fair-share policy.
+    """Converts waiting jobs to the form that the fair-share policy uses.
 
     The result is cached until the job changes.
     """
@@ -216,10 +216,10 @@ class PoolJobCache:
 
 
 def in_queue_order(jobs: Sequence[PoolJob], now: PoolState) -> list[PoolJob]:
-    """Return the jobs in queue order.
+    """Return the waiting jobs in the order in which they get machines.
 
-    Jobs within their project's quota come first; each group is ordered by the fair-share policy. A job that a
-    user asked to start is the first of its tenant.
+    Jobs within their project's quota come first; each group is ordered by the fair-share policy. A job that a user
+    asked to start is the first of its project.
     """
     ordered = _requested_first(fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules))
     if not any(tenant.quota_gpus for tenant in now.tenants.values()):
@@ -236,9 +236,9 @@ def in_queue_order(jobs: Sequence[PoolJob], now: PoolState) -> list[PoolJob]:
 
 
 def _requested_first(ordered: list[PoolJob]) -> list[PoolJob]:
-    """Move jobs that a user asked to start to the first positions of their tenant, oldest request first.
+    """Move jobs that a user asked to start to the first positions of their project, oldest request first.
 
-    The positions of other tenants' jobs do not change.
+    The positions of other projects' jobs do not change.
     """
     if all(job.start_requested_s is None for job in ordered):
         return ordered

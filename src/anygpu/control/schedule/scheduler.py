@@ -1,6 +1,6 @@
-"""Schedule waiting jobs: choose an offer for each and record the intent to launch.
+"""Schedule waiting jobs: choose an offer for each, and record that it will be launched.
 
-The reconciler then launches the attempt.
+The reconciler (control/reconcile) then launches the attempt.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ DecideEvents = Callable[[JobView], list[Event]]
 
 
 class Scheduler:
-    """Records for every waiting job either the intent to launch or the reason why the job waits."""
+    """Records for every waiting job either that it will be launched on an offer, or why it waits."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Scheduler:
     def next_at(self) -> float:
         """Return the next time at which a waiting job may get an offer even if no job changes.
 
-        At that time a cooldown ends, a running job has run for its minimum time and may be preempted, or a short
-        job has waited long enough for an own machine.
+        At that time a blocked offer can be used again, a running job may be preempted because it has run for its
+        minimum time, or a short job has waited long enough for an own machine.
         """
         return min(self._offers.next_at(), self._preempt_again_at, self._rent_at)
 
@@ -109,7 +109,7 @@ class Scheduler:
     def _prefer_own_machine(
         self, view: JobView, plan: Plan, compared: JobComparison | None, forecast: SlotForecast, now_ms: int
     ) -> Plan:
-        """Return the plan, in which a short job waits for a busy own machine if that is faster than renting."""
+        """Return the plan, changed so that a short job waits for a busy own machine if that is faster than renting."""
         wait = None if has_deadline(view) else wait_for_own_machine(view, plan, compared, forecast, now_ms)
         if wait is None:
             return plan
@@ -137,9 +137,9 @@ class Scheduler:
     async def _record_plan(
         self, view: JobView, plan: Plan, compared: JobComparison | None, guard: Guard
     ) -> JobView | None:
-        """Record the intent to launch, or the reason why the job waits.
+        """Record that the job will be launched on the chosen offer, or why it waits.
 
-        Return the new view, or None if nothing is new.
+        Return the new state of the job, or None if nothing is new.
         """
         if plan.choice is None:
             return await self._recorder.record(view, lambda fresh: _waiting_or_failed(fresh, plan), guard)

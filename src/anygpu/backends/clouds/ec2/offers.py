@@ -118,7 +118,7 @@ class RegionOffers:
         return [_reservation(item) async for item in pages if item["CapacityReservationId"] in ids]
 
     async def unused_commitments(self) -> dict[str, tuple[int, int]]:
-        """Return the unused Reserved Instances by instance type.
+        """Return the Reserved Instances (prepaid capacity) that are not in use, by instance type.
 
         The values are their number and their price per hour of use, in micro-dollars.
         """
@@ -189,7 +189,7 @@ def reservation_offer(machine: Offer, reservation: CapacityReservation, now: dat
 
 
 def at_marginal_price(offer: Offer, unused: Mapping[str, tuple[int, int]]) -> Offer:
-    """Return the offer with the price of an unused Reserved Instance of its type.
+    """Return the offer with the price of an unused Reserved Instance (prepaid capacity) of its type.
 
     Return the offer unchanged if there is no such Reserved Instance.
     """
