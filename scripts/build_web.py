@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,14 +46,21 @@ class Node:
     program: Path
     npm: tuple[str, ...]
 
-    def run(self, what: str, command: Sequence[str], *, quiet: bool = True) -> None:
-        """Run a command in `web/`. Raise WebBuildError, after printing the end of its output, if it fails."""
+    def run(
+        self,
+        what: str,
+        command: Sequence[str],
+        *,
+        quiet: bool = True,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Run a command in `web/`. Raise WebBuildError, after printing its output, if it fails."""
         path = os.pathsep.join([str(self.program.parent), os.environ.get("PATH", os.defpath)])
         output = subprocess.PIPE if quiet else None
         done = subprocess.run(
             command,
             cwd=WEB,
-            env={**os.environ, "PATH": path},
+            env={**os.environ, "PATH": path, **(variables or {})},
             stdout=output,
             stderr=subprocess.STDOUT if quiet else None,
             text=True,
@@ -130,7 +137,7 @@ def ensure_built() -> None:
     """Build the web app if its sources changed since the last build."""
     if is_built():
         return
-    with _locked():
+    with locked():
         if not is_built():  # another process may have built it meanwhile
             _build(require_node())
 
@@ -190,7 +197,7 @@ def compress_files(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
+def locked() -> Iterator[None]:
     """Let one process at a time build. Where the system has no such lock, two may do the same work."""
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "web.lock").open("w") as file:
@@ -204,7 +211,7 @@ def _locked() -> Iterator[None]:
 def run_script(name: str) -> None:
     """Run a script of web/package.json with the development packages."""
     node = require_node()
-    with _locked():
+    with locked():
         install_packages(node, development=True)
     node.run(f"npm run {name}", [*node.npm, "run", "--silent", name], quiet=False)
 

@@ -1,0 +1,109 @@
+"""What every browser test watches in its pages: errors, foreign requests, accessibility and long tasks."""
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import ConsoleMessage, Page, Request, Response, WebSocket
+from scripts.chromium import axe_source
+
+ROOT = Path(__file__).resolve().parents[3]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+SCREENS = {"desktop": (1440, 900), "laptop": (1024, 768), "phone": (390, 844)}
+LIMIT_MS = 20_000  # for one condition; a busy machine takes its time
+LONG_TASKS = """
+window.longTasks = [];
+new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) window.longTasks.push({ start: each.startTime, ms: each.duration });
+}).observe({ type: "longtask", buffered: true });
+"""
+AXE_RUN = """
+async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"] });
+  return found.violations.map((each) => ({
+    id: each.id,
+    impact: each.impact,
+    help: each.help,
+    nodes: each.nodes.map((node) => node.html),
+  }));
+}
+"""
+
+
+class PageGuard:
+    """Collects what no page of the app may do; `check` fails the test if something was collected."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._found: list[str] = []
+        self._allowed: list[re.Pattern[str]] = []
+
+    def allow(self, pattern: str) -> None:
+        """Accept problems whose text contains a match of the pattern, in a test that causes them."""
+        self._allowed.append(re.compile(pattern))
+
+    def watch(self, page: Page) -> None:
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self._found.append(f"uncaught error: {error}"))
+        page.on("request", lambda request: self._check_origin(request.url))
+        page.on("requestfailed", self._on_failure)
+        page.on("response", self._on_response)
+        page.on("websocket", self._on_websocket)
+
+    @property
+    def problems(self) -> list[str]:
+        return [each for each in self._found if not any(allowed.search(each) for allowed in self._allowed)]
+
+    def check(self) -> None:
+        assert not self.problems, "\n".join(self.problems)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        # A failed request is reported by its response, with the path. Policy violations are console errors.
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            self._found.append(f"console: {message.text}")
+
+    def _on_failure(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the page left, or no longer needs the answer
+            self._found.append(f"failed request: {request.method} {request.url}: {request.failure}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            self._found.append(f"answer {response.status}: {response.request.method} {response.url}")
+
+    def _on_websocket(self, socket: WebSocket) -> None:
+        self._check_origin(socket.url.replace("ws", "http", 1))
+
+    def _check_origin(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob") and f"{parts.scheme}://{parts.netloc}" != self._origin:
+            self._found.append(f"request to another origin: {url}")
+
+
+def check_accessibility(page: Page) -> None:
+    """Fail if axe-core finds a serious or critical violation in what the page shows now."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe_source())
+    violations: list[dict[str, Any]] = page.evaluate(AXE_RUN)
+    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
+    lines = [f"{each['id']}: {each['help']}\n  " + "\n  ".join(each["nodes"][:5]) for each in serious]
+    assert not lines, f"{page.url}\n" + "\n".join(lines)
+
+
+def reset_long_tasks(page: Page) -> None:
+    """Forget the long tasks until now, for example those while the page was loaded."""
+    page.evaluate("window.longTasks.length = 0")
+
+
+def long_tasks(page: Page, over_ms: float = 100) -> list[float]:
+    """Return the durations, in milliseconds, of the tasks that blocked the page longer than `over_ms`."""
+    # A task is reported after it ended; a round through the event loop lets the observer see it.
+    page.evaluate("() => new Promise((done) => setTimeout(done, 60))")
+    return [each["ms"] for each in page.evaluate("window.longTasks") if each["ms"] > over_ms]
+
+
+def take_screenshot(page: Page, name: str, *, full: bool = False) -> Path:
+    """Store what the page shows as build/screenshots/<name>.png, for people to look at."""
+    path = SCREENSHOTS / f"{name}.png"
+    page.screenshot(path=path, full_page=full, animations="disabled", caret="hide")
+    return path
