@@ -132,7 +132,7 @@ class TestVmOnEc2(BackendContract):
         handle = await place.training()
         await until_detail(place.backend, handle, "the agent runs")
         place.sim.disconnect(handle.native["id"], 2)
-        out_of_reach = await until_detail(place.backend, handle, "broke")
+        out_of_reach = await until_detail(place.backend, handle, "was lost")
         assert out_of_reach.state is MachineState.RUNNING
         await until_detail(place.backend, handle, "the agent runs")
         assert place.count_agents() == 1
