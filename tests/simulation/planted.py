@@ -406,9 +406,9 @@ def idempotency_keys_are_ignored() -> list[Patch]:
 def frames_sent_twice_are_stored_twice() -> list[Patch]:
     right = MemoryReports._store
 
-    def store(self: MemoryReports, job_id: str, row: Any, batch: Any) -> None:
+    def store(self: MemoryReports, job_id: str, row: Any, batch: Any, at_ms: int) -> None:
         row.acked = 0
-        right(self, job_id, row, batch)
+        right(self, job_id, row, batch, at_ms)
 
     return [(MemoryReports, "_store", store)]
 

@@ -118,6 +118,18 @@ class Client:
         end = int(answer.headers.get("x-log-start", offset)) + len(answer.data)
         return answer.data, end, int(answer.headers.get("x-log-attempt", attempt or 0))
 
+    def log_lines(self, job_id: str, *, attempt: int | None = None, first: int = 1, count: int = 200) -> Json:
+        """Return `count` lines of a log from line `first`; a negative number counts from the end."""
+        query = {"attempt": attempt, "from": first, "count": count}
+        return self._get(_job_path(job_id, "logs/lines"), query)
+
+    def search_log(self, job_id: str, text: str, **options: Any) -> Json:
+        """Search a log. The options are those of the route: `attempt`, `case`, `regex`, `after`, `before`, `limit`."""
+        query = {
+            name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()
+        }
+        return self._get(_job_path(job_id, "logs/search"), {"q": text, **query})
+
     def metrics(
         self, job_id: str, *, names: Sequence[str] = (), points: int = 1000, attempt: int | None = None
     ) -> Json:

@@ -128,6 +128,33 @@ class Job:
         chunks = self._live_log() if follow else self._stored_log()
         return _split_lines(chunks)
 
+    def log_lines(
+        self, first: int = 1, count: int = 200, *, attempt: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return `count` lines from line `first`, each with `number`, `offset` and `text`.
+
+        The first line is 1, and a negative number counts from the end. Long lines can make the list shorter.
+        """
+        lines: list[dict[str, Any]] = self._client.log_lines(
+            self.id, attempt=attempt, first=first, count=count
+        )["lines"]
+        return lines
+
+    def search_log(
+        self, text: str, *, regex: bool = False, case: bool = False, attempt: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the matching lines, each with `number`, `offset` and `text`.
+
+        Upper and lower case are distinguished only with `case`.
+        """
+        after: int | None = 0
+        while after is not None:
+            page = self._client.search_log(
+                self.id, text, regex=regex, case=case, attempt=attempt, after=after, limit=1000, count=False
+            )
+            attempt, after = page["attempt"] or None, page["next"]
+            yield from page["hits"]
+
     def metrics(self, *names: str, points: int = 1000) -> dict[str, list[list[Any]]]:
         """Return a list of `[step, time, value]` for each metric.
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from anygpu.events.facts import Marks
+from anygpu.store.logs.page import LinePage
+from anygpu.store.logs.search import LogPattern, SearchPortion
 
 
 class MetricPoint(NamedTuple):
@@ -145,6 +147,27 @@ class Reports(Protocol):
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
         """Return at most `limit` bytes of a log from `offset`. A negative offset counts from the end."""
+        ...
+
+    async def log_lines(self, job_id: str, attempt: int, *, first: int, count: int) -> LinePage:
+        """Return `count` lines of a log from line `first`, or fewer if they are long.
+
+        The first line is 1, and a negative number counts from the end. Lines that the quota dropped are
+        left out.
+        """
+        ...
+
+    async def search_log(
+        self,
+        job_id: str,
+        attempt: int,
+        pattern: LogPattern,
+        *,
+        after: int | None,
+        before: int | None,
+        limit: int,
+    ) -> SearchPortion:
+        """Search a portion of a log: the lines after line `after`, or else backwards the lines before `before`."""
         ...
 
     async def delete(self, job_id: str) -> None:

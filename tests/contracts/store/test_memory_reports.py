@@ -1,5 +1,6 @@
 import pytest
 
+from anygpu.testing.contracts.log_lines import LogLinesContract
 from anygpu.testing.contracts.reports import ReportsContract
 from anygpu.testing.memory.reports import MemoryReports
 
@@ -10,4 +11,8 @@ def reports() -> MemoryReports:
 
 
 class TestMemoryEvidence(ReportsContract):
+    pass
+
+
+class TestMemoryLogLines(LogLinesContract):
     pass

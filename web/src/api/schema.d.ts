@@ -363,6 +363,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/training/{ref}/logs/lines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Log Lines
+         * @description Read lines from line `from`; a negative number counts from the end. Long lines can make the page shorter.
+         */
+        get: operations["list_log_lines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/logs/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search Log
+         * @description Search the lines after line `after`, or backwards the lines before line `before`.
+         *
+         *     `case=true` distinguishes upper and lower case; `regex=true` searches for a regular expression (RE2 syntax).
+         *     `text=false` leaves out the text of the hits. With `count=false` the search stops at `limit` hits, otherwise it
+         *     counts the others. A search takes at most about a second; then the answer is `truncated`.
+         */
+        get: operations["search_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/stream": {
         parameters: {
             query?: never;
@@ -3089,6 +3133,105 @@ export interface components {
              * @example us-east-1
              */
             region: string;
+        };
+        /**
+         * LogHits
+         * @description Matching lines, in the direction of the search.
+         */
+        LogHits: {
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /** Hits */
+            hits: components["schemas"]["LogLineDetails"][];
+            /**
+             * Total
+             * @description Matching lines in the searched part; a lower bound if `truncated`.
+             * @example 1
+             */
+            total: number;
+            /**
+             * Truncated
+             * @description Whether a part of the log was not searched.
+             * @example false
+             */
+            truncated: boolean;
+            /**
+             * Next
+             * @description To get more hits, pass it as `after` (or `before`); null if there are no more.
+             * @example null
+             */
+            next: number | null;
+        };
+        /**
+         * LogLineDetails
+         * @description A line of a log. Of a progress bar that uses carriage returns, `text` is the last state.
+         */
+        LogLineDetails: {
+            /**
+             * Number
+             * @description The first line is 1.
+             * @example 1
+             */
+            number: number;
+            /**
+             * Offset
+             * @description Byte offset of the line in the log.
+             * @example 0
+             */
+            offset: number;
+            /**
+             * Text
+             * @description With its control sequences, such as colours.
+             * @example epoch 1 loss 0.3
+             */
+            text: string;
+            /**
+             * Rest
+             * @description If the line is longer than 8 KiB: byte offset of the part that `text` does not have.
+             * @default null
+             * @example null
+             */
+            rest: number | null;
+            /**
+             * At
+             * @description When the server received the line, to within 10 s; null if unknown.
+             * @default null
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            at: string | null;
+        };
+        /**
+         * LogLines
+         * @description Lines of an attempt's log. To follow new output, open a stream at `total_bytes`.
+         */
+        LogLines: {
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /**
+             * Total Lines
+             * @description Including an unfinished last line.
+             * @example 1
+             */
+            total_lines: number;
+            /**
+             * Total Bytes
+             * @example 17
+             */
+            total_bytes: number;
+            /**
+             * Complete
+             * @description Whether the attempt has ended.
+             * @example true
+             */
+            complete: boolean;
+            /** Lines */
+            lines: components["schemas"]["LogLineDetails"][];
         };
         /**
          * LoginLink
@@ -6799,6 +6942,140 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["CodeFileList"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    list_log_lines: {
+        parameters: {
+            query?: {
+                attempt?: number | null;
+                from?: number;
+                count?: number;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines of the log. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "total_lines": 1,
+                     *       "total_bytes": 17,
+                     *       "complete": true,
+                     *       "lines": [
+                     *         {
+                     *           "number": 1,
+                     *           "offset": 0,
+                     *           "text": "epoch 1 loss 0.3",
+                     *           "rest": null,
+                     *           "at": "2026-01-05T10:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LogLines"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    search_log: {
+        parameters: {
+            query: {
+                q: string;
+                attempt?: number | null;
+                case?: boolean;
+                regex?: boolean;
+                after?: number | null;
+                before?: number | null;
+                limit?: number;
+                text?: boolean;
+                count?: boolean;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines that match. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "hits": [
+                     *         {
+                     *           "number": 1,
+                     *           "offset": 0,
+                     *           "text": "epoch 1 loss 0.3",
+                     *           "rest": null,
+                     *           "at": "2026-01-05T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "total": 1,
+                     *       "truncated": false,
+                     *       "next": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LogHits"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */

@@ -47,6 +47,10 @@ class AttemptRecord:
     log_joined: int = 0
     loose_logs: int = 0
     pruned: bool = False
+    log_lines: int | None = 0  # complete lines; None if the log was stored before lines were counted
+    log_line_start: int | None = 0
+    log_marked: int | None = 0
+    log_marked_ms: int | None = 0
 
     def report_state(self) -> ReportState:
         return ReportState(

@@ -24,6 +24,7 @@ ROWS_PER_TRANSACTION = 200  # up to 13 MB of logs
 # Tables of reports, and the column by which their rows are deleted in portions.
 _REPORT_TABLES = (
     ("log_chunks", "start"),
+    ("log_marks", "line"),
     ("metric_batches", "first"),
     ("metric_chunks", "series"),
     ("telemetry", "number"),

@@ -91,6 +91,9 @@ def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) ->
         freed, kept_from = _drop_oldest(
             connection, attempt_id, attempt.log_head if is_current else head, excess
         )
+        if freed:
+            marks = "DELETE FROM log_marks WHERE attempt_id = ? AND start >= ? AND start < ?"
+            execute(connection, marks, (attempt_id, attempt.log_head if is_current else head, kept_from))
         if is_current:
             attempt.log_stored -= freed
             attempt.log_kept_from = max(attempt.log_kept_from, kept_from)

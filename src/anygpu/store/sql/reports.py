@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection
 
 from anygpu.errors import ReportGap
+from anygpu.store.logs.page import LinePage, read_page
+from anygpu.store.logs.search import LogPattern, SearchPortion, search_after, search_before
 from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     LogPart,
@@ -20,9 +22,10 @@ from anygpu.store.reports import (
 )
 from anygpu.store.sampling import thin_evenly
 from anygpu.store.search import storable_text
-from anygpu.store.sql import attempts, deletion, logs, metric_queries, metric_samples, metrics
+from anygpu.store.sql import attempts, deletion, log_lines, logs, metric_queries, metric_samples, metrics
 from anygpu.store.sql.attempts import AttemptRecord, from_text, to_text
 from anygpu.store.sql.database import Database
+from anygpu.store.sql.log_lines import SqlLog
 from anygpu.store.sql.metric_samples import StepRange
 from anygpu.store.sql.statements import execute, fetch_all, placeholders
 
@@ -50,7 +53,7 @@ class SqlReports:
             state.beats += 1
             state.last_seen_ms = at_ms
             if batch.last > state.acked:
-                _store_new_frames(connection, state, batch, self._log_quota_bytes)
+                _store_new_frames(connection, state, batch, self._log_quota_bytes, at_ms)
             attempts.save(connection, state)
             return state.report_state()
 
@@ -134,6 +137,41 @@ class SqlReports:
             LogPart(start=0, data=b"", end=0),
         )
 
+    async def log_lines(self, job_id: str, attempt: int, *, first: int, count: int) -> LinePage:
+        return await self._read_log(job_id, attempt, lambda log: read_page(log, first, count), LinePage())
+
+    async def search_log(
+        self,
+        job_id: str,
+        attempt: int,
+        pattern: LogPattern,
+        *,
+        after: int | None,
+        before: int | None,
+        limit: int,
+    ) -> SearchPortion:
+        def search(log: SqlLog) -> SearchPortion:
+            if before is not None:
+                return search_before(log, pattern, before, limit)
+            return search_after(log, pattern, after or 0, limit)
+
+        return await self._read_log(job_id, attempt, search, SearchPortion())
+
+    async def _read_log(self, job_id: str, attempt: int, read: Callable[[SqlLog], T], nothing: T) -> T:
+        """Return the result of `read` for a log, or `nothing` if the attempt never reported."""
+
+        def work(connection: Connection, state: AttemptRecord) -> T | None:
+            return None if state.log_lines is None else read(SqlLog(connection, state))
+
+        def count_and_read(connection: Connection) -> T:
+            state = attempts.lock(connection, job_id, attempt)
+            log_lines.ensure_counted(connection, state)
+            attempts.save(connection, state)
+            return read(SqlLog(connection, state))
+
+        found: T | None = await self._read_attempt(job_id, attempt, work, nothing)
+        return await self._database.write(count_and_read) if found is None else found
+
     async def delete(self, job_id: str) -> None:
         await deletion.purge_reports(self._database, job_id)
 
@@ -150,12 +188,13 @@ class SqlReports:
 
 
 def _store_new_frames(
-    connection: Connection, state: AttemptRecord, batch: ReportBatch, log_quota_bytes: int
+    connection: Connection, state: AttemptRecord, batch: ReportBatch, log_quota_bytes: int, at_ms: int
 ) -> None:
     """Store those frames of the batch that are not stored yet."""
     acked = state.acked
     data = b"".join(_after(batch.logs, acked))
     if data:
+        log_lines.count(connection, state, data, at_ms)
         logs.store(connection, state, data, log_quota_bytes)
     points = [point for frame in _after(batch.points, acked) for point in frame]
     if points:

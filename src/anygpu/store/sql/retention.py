@@ -19,7 +19,7 @@ _OLD = (
     " FROM attempts a JOIN jobs j ON j.id = a.job_id"
     " WHERE j.ended_at_ms IS NOT NULL AND j.ended_at_ms < ? AND NOT a.pruned"
 )
-_PRUNED_TABLES = ("log_chunks", "metric_batches", "metric_chunks", "telemetry")
+_PRUNED_TABLES = ("log_chunks", "log_marks", "metric_batches", "metric_chunks", "telemetry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

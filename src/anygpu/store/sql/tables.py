@@ -154,6 +154,12 @@ Table(
     Column("loose_logs", Integer, nullable=False),
     # Retention deleted the bytes; the counts above stay.
     Column("pruned", Boolean(create_constraint=False), nullable=False),
+    # Complete lines of the log, the offset of its last line, and the newest mark; see `anygpu.store.logs.index`.
+    # NULL if the log was stored before lines were counted.
+    Column("log_lines", BigInteger),
+    Column("log_line_start", BigInteger),
+    Column("log_marked", BigInteger),
+    Column("log_marked_ms", BigInteger),
     UniqueConstraint("job_id", "number"),
 )
 
@@ -208,6 +214,16 @@ Table(
     Column("start", BigInteger, primary_key=True),
     Column("size", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+Table(  # where some lines of a log start; see `anygpu.store.logs.index`
+    "log_marks",
+    METADATA,
+    _attempt_column(),
+    Column("line", BigInteger, primary_key=True),
+    Column("start", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 Table(

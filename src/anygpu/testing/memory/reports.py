@@ -9,6 +9,9 @@ from typing import Any
 from anygpu.bounds import MAX_INTEGER, MAX_METRIC_NAMES, MAX_NAME_LENGTH
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
+from anygpu.store.logs.index import LineCount, LineMark
+from anygpu.store.logs.page import LinePage, read_page
+from anygpu.store.logs.search import LogPattern, SearchPortion, search_after, search_before
 from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     LogPart,
@@ -31,10 +34,32 @@ class _Log:
     head: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)
     end: int = 0
+    count: LineCount = field(default_factory=LineCount)
+    marked: list[LineMark] = field(default_factory=list)
 
     @property
     def stored_bytes(self) -> int:
         return len(self.head) + len(self.tail)
+
+    def add_marks(self, marks: list[LineMark]) -> None:
+        new = {mark.line for mark in marks}
+        self.marked = [*(mark for mark in self.marked if mark.line not in new), *marks]
+
+    def read(self, offset: int, limit: int) -> tuple[int, bytes]:
+        part = _part(self, offset, limit)
+        return part.start, part.data
+
+    def marks(self, first: int, last: int) -> list[LineMark]:
+        before = next((mark for mark in reversed(self.marked) if mark.line <= first), LineMark(1, 0, 0))
+        later = [mark for mark in self.marked if mark.line > before.line]
+        between = [mark for mark in later if mark.line <= last]
+        return [before, *between, *later[len(between) : len(between) + 1]]
+
+    def mark_before(self, offset: int) -> LineMark | None:
+        return next((mark for mark in reversed(self.marked) if mark.offset <= offset), None)
+
+    def mark_after(self, offset: int) -> LineMark | None:
+        return next((mark for mark in self.marked if mark.offset >= offset), None)
 
 
 @dataclass(slots=True)
@@ -65,7 +90,7 @@ class MemoryReports:
             raise ReportGap(expected=acked + 1)
         row = self._touch(job_id, attempt, at_ms)
         if batch.last > acked:
-            self._store(job_id, row, batch)
+            self._store(job_id, row, batch, at_ms)
         return _row(row)
 
     async def record_heartbeat(self, job_id: str, attempt: int, *, at_ms: int) -> ReportState:
@@ -126,6 +151,26 @@ class MemoryReports:
         row = self._find(job_id, attempt)
         return _part(row.log if row else _Log(), offset, limit)
 
+    async def log_lines(self, job_id: str, attempt: int, *, first: int, count: int) -> LinePage:
+        row = self._find(job_id, attempt)
+        return read_page(row.log if row else _Log(), first, count)
+
+    async def search_log(
+        self,
+        job_id: str,
+        attempt: int,
+        pattern: LogPattern,
+        *,
+        after: int | None,
+        before: int | None,
+        limit: int,
+    ) -> SearchPortion:
+        row = self._find(job_id, attempt)
+        log = row.log if row else _Log()
+        if before is not None:
+            return search_before(log, pattern, before, limit)
+        return search_after(log, pattern, after or 0, limit)
+
     async def delete(self, job_id: str) -> None:
         self._jobs.pop(job_id, None)
 
@@ -142,10 +187,10 @@ class MemoryReports:
         row.last_seen_ms = at_ms
         return row
 
-    def _store(self, job_id: str, row: _Attempt, batch: ReportBatch) -> None:
-        for seq, data in batch.logs:
-            if seq > row.acked:
-                self._append_log(job_id, row, data)
+    def _store(self, job_id: str, row: _Attempt, batch: ReportBatch, at_ms: int) -> None:
+        if data := b"".join(data for seq, data in batch.logs if seq > row.acked):
+            row.log.add_marks(row.log.count.add(data, at_ms))
+            self._append_log(job_id, row, data)
         for seq, points in batch.points:
             if seq > row.acked:
                 _append_points(row, points)
@@ -170,6 +215,8 @@ def _drop(logs: Iterable[_Log], excess: int) -> None:
             return
         gone = min(excess, len(log.tail))
         del log.tail[:gone]
+        kept = [mark for mark in log.marked if mark.offset < len(log.head)]
+        log.marked = kept + [mark for mark in log.marked if mark.offset >= log.end - len(log.tail)]
         excess -= gone
 
 

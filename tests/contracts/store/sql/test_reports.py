@@ -1,8 +1,11 @@
 import pytest
+from sqlalchemy import Connection
 
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.reports import SqlReports
-from anygpu.testing.contracts.reports import ReportsContract
+from anygpu.store.sql.statements import execute
+from anygpu.testing.contracts.log_lines import LogLinesContract, texts
+from anygpu.testing.contracts.reports import ReportsContract, report
 
 
 @pytest.fixture
@@ -12,3 +15,23 @@ def reports(database: Database) -> SqlReports:
 
 class TestSqlEvidence(ReportsContract):
     pass
+
+
+class TestSqlLogLines(LogLinesContract):
+    pass
+
+
+async def test_the_lines_of_an_older_database_are_counted_when_they_are_needed(
+    reports: SqlReports, database: Database
+) -> None:
+    def forget(connection: Connection) -> None:
+        execute(connection, "UPDATE attempts SET log_lines = NULL, log_line_start = NULL")
+        execute(connection, "UPDATE attempts SET log_marked = NULL, log_marked_ms = NULL")
+        execute(connection, "DELETE FROM log_marks")
+
+    await report(reports, 1, logs=b"".join(b"line %d\n" % number for number in range(1, 4001)))
+    await database.write(forget)
+    assert await texts(reports, -1) == [(4000, "line 4000")]
+    await database.write(forget)
+    await report(reports, 2, logs=b"more")
+    assert await texts(reports, 3999) == [(3999, "line 3999"), (4000, "line 4000"), (4001, "more")]

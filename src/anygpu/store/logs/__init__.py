@@ -1,0 +1,1 @@
+"""Lines of logs: their positions, pages of lines, and the search."""
