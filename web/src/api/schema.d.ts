@@ -1783,7 +1783,9 @@ export interface components {
         };
         /**
          * BackendSlot
-         * @description Free capacity of a machine. A cloud has one entry for all its offers, described by the cheapest offer.
+         * @description The free capacity of a machine: how many more jobs could start there now.
+         *
+         *     A cloud has one entry for all its offers, which describes the cheapest one.
          */
         BackendSlot: {
             /**
@@ -1824,7 +1826,7 @@ export interface components {
         };
         /**
          * BasisAccuracy
-         * @description Accuracy of the predictions that have the same basis.
+         * @description The accuracy of the predictions that come from the same source (`basis`), such as past runs or the job's code.
          */
         BasisAccuracy: {
             /**
@@ -1872,7 +1874,7 @@ export interface components {
         };
         /**
          * BetterOfferLocation
-         * @description The offer that a running job should migrate to.
+         * @description Backend, region and machine of the better offer that a running job could migrate to.
          */
         BetterOfferLocation: {
             /**
@@ -2125,7 +2127,7 @@ export interface components {
         };
         /**
          * CodeLint
-         * @description A finding in the job's code that costs money or may lose work, and how to fix it.
+         * @description A warning about the job's code: it costs money or may lose work. Says how to fix it.
          */
         CodeLint: {
             /**
@@ -2156,7 +2158,7 @@ export interface components {
         };
         /**
          * CompatProgress
-         * @description Progress of a task.
+         * @description The progress of a job, in the format of `/orchestrate` and `/status`.
          */
         CompatProgress: {
             /**
@@ -2367,7 +2369,9 @@ export interface components {
         };
         /**
          * ErrorSummary
-         * @description Prediction errors as fractions of the actual value. `held` counts the intervals that contained this value.
+         * @description Summary of how far predictions were from the actual values. Errors are fractions of the actual value.
+         *
+         *     `held` is the number of predicted intervals that contained the actual value.
          */
         ErrorSummary: {
             /**
@@ -2399,7 +2403,7 @@ export interface components {
         };
         /**
          * EstimateRange
-         * @description An estimate with its low and high end.
+         * @description An expected value with the low and the high end of its interval.
          */
         EstimateRange: {
             /**
@@ -2461,7 +2465,7 @@ export interface components {
         };
         /**
          * Health
-         * @description The answer of a running server process.
+         * @description The answer of a server process that runs, whether or not it can serve requests.
          */
         Health: {
             /**
@@ -3483,7 +3487,7 @@ export interface components {
         };
         /**
          * MissingUploads
-         * @description Those of the requested contents that are not stored.
+         * @description The hashes of the contents that the server does not have yet, so that the client must upload them.
          */
         MissingUploads: {
             /**
@@ -3802,7 +3806,7 @@ export interface components {
         };
         /**
          * QueueContents
-         * @description Waiting and running jobs of the project, and the slots of its backends.
+         * @description The waiting and running jobs of the project, and the free capacity of the machines that it may use.
          */
         QueueContents: {
             /** Jobs */
@@ -3814,7 +3818,7 @@ export interface components {
         };
         /**
          * QueuedJob
-         * @description A waiting job. Hours are GPU hours, or CPU slot hours for jobs without a GPU.
+         * @description A waiting job. Hours of use are GPU hours, or CPU hours for a job without a GPU.
          */
         QueuedJob: {
             /**
@@ -3874,7 +3878,7 @@ export interface components {
         };
         /**
          * Readiness
-         * @description The answer of a server that can serve requests.
+         * @description The answer of a server that can serve requests, with warnings about what an operator should repair.
          */
         Readiness: {
             /**
@@ -3898,7 +3902,7 @@ export interface components {
         };
         /**
          * RemainingWork
-         * @description The predicted rest of a job that has not ended.
+         * @description The predicted time and cost until a job ends.
          */
         RemainingWork: {
             /**
@@ -3974,7 +3978,7 @@ export interface components {
         };
         /**
          * RetentionReport
-         * @description What retention removed or, with `dry_run`, would remove.
+         * @description What the removal of old data has removed or, with `dry_run`, would remove.
          */
         RetentionReport: {
             /**
@@ -4090,7 +4094,9 @@ export interface components {
         };
         /**
          * SampledSeries
-         * @description One metric of an attempt. Values that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
+         * @description The points of one metric of an attempt, reduced to the requested number.
+         *
+         *     Values that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
          */
         SampledSeries: {
             /**
@@ -4256,7 +4262,7 @@ export interface components {
         };
         /**
          * StoredArchive
-         * @description An uploaded archive. `size` is null if it was stored before.
+         * @description The answer to an uploaded archive. `size` is null if the archive was stored before.
          */
         StoredArchive: {
             /**
@@ -4272,7 +4278,7 @@ export interface components {
         };
         /**
          * StoredBatch
-         * @description The number of contents that were stored.
+         * @description The answer to an upload of several file contents: how many were stored.
          */
         StoredBatch: {
             /**
@@ -4324,7 +4330,7 @@ export interface components {
         };
         /**
          * SweepReport
-         * @description Machines and leftovers without an owner, which are being removed. `troubles` lists failed removals.
+         * @description The machines and other resources without an owner that are being removed. `troubles` lists failed removals.
          */
         SweepReport: {
             /**
@@ -4603,7 +4609,7 @@ export interface components {
         };
         /**
          * UploadHashes
-         * @description SHA-256 hashes of contents.
+         * @description The SHA-256 hashes of file contents that a client wants to upload.
          */
         UploadHashes: {
             /**
@@ -4616,7 +4622,7 @@ export interface components {
         };
         /**
          * UploadLimits
-         * @description Limits of a snapshot of a working directory.
+         * @description The largest size and number of files of a snapshot (the uploaded copy of a working directory).
          */
         UploadLimits: {
             /**
@@ -4632,7 +4638,7 @@ export interface components {
         };
         /**
          * WorkloadFact
-         * @description One fact the analyser found about the job's code.
+         * @description One value that was found in the job's code, such as the batch size, and where.
          */
         WorkloadFact: {
             /**
