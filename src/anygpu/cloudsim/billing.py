@@ -12,10 +12,10 @@ HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingEntry:
-    """The bill of an instance or address.
+    """The bill of a simulated machine or address.
 
-    `by_rule_microusd` is the correct cost by the billing rule. `billed_microusd` is the amount that the
-    provider reports, which is wrong if `meter_factor` is not 1.
+    `by_rule_microusd` is the correct cost by the billing rule. `billed_microusd` is the amount that the provider
+    reports, which is wrong on purpose if `meter_factor` is not 1.
     """
 
     kind: str  # machine | address

@@ -24,7 +24,7 @@ from anygpu.cloudsim.vendor import MachineType, SimVendor
 
 @dataclass(slots=True)
 class SimulatedCall:
-    """The vendor and operation of the current request. They decide whether a fault drops its response."""
+    """The provider and the operation of the current request. They decide whether a fault drops its response."""
 
     vendor: str = ""
     operations: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ def _check_same_request(instance: Instance, order: InstanceOrder) -> Instance:
 
 
 def _lagging_view(instance: Instance, seen_at_ms: int) -> Instance:
-    """Return the instance in its state at `seen_at_ms`, as a list shows it that is not up to date."""
+    """Return the instance in its state at `seen_at_ms`, as an outdated list would show it."""
     if instance.stopped_at_ms is not None and instance.stopped_at_ms > seen_at_ms:
         return replace(
             instance, state=InstanceState.RUNNING, cause=StopCause.NONE, stopped_at_ms=None, ended_at_ms=None

@@ -59,7 +59,7 @@ class InstanceOrder:
 
 
 class MachineRuntime(Protocol):
-    """The machine behind an instance: its processes, disk and network."""
+    """Interface of the machine behind an instance: its processes, disk and network."""
 
     @property
     def host_key(self) -> str:

@@ -255,7 +255,7 @@ class Client:
         return self._post(f"{ROOT}/plan", body, query={"limit": limit}, repeatable=True)
 
     def kept_plan(self, job_id: str) -> Json:
-        """Return the job's stored plan, its predictions, and its actual time and cost."""
+        """Return the plan that was stored when the job started, its predictions, and its actual time and cost."""
         return self._get(_job_path(job_id, "plan"))
 
     def queue(self) -> Json:
@@ -307,7 +307,7 @@ class Client:
     def gc(
         self, *, dry_run: bool = False, force: bool = False, adopt: bool = False, empty_trash: bool = False
     ) -> Json:
-        """Remove data whose retention time is over. The options are those of `anygpu gc`."""
+        """Remove logs, metrics and files of jobs that ended long ago. The options are those of `anygpu gc`."""
         options = {"dry_run": dry_run, "force": force, "adopt": adopt, "empty_trash": empty_trash}
         return self._post(f"{ROOT}/gc", query={name: str(value).lower() for name, value in options.items()})
 

@@ -20,7 +20,10 @@ CODE_SUFFIXES = (".py", ".ipynb", ".sh")
 
 @dataclass(frozen=True, slots=True)
 class HomeFile:
-    """A result in the user's directory. `kept` is the local file that was not replaced, if there is one."""
+    """A result that was downloaded to the user's directory.
+
+    `kept` is the local file of the same name that was not replaced, if there is one.
+    """
 
     path: Path
     size: int
@@ -39,7 +42,10 @@ def ran_in_copy(job: Mapping[str, Any]) -> bool:
 
 
 class HomeDirectory:
-    """The directory from which a job was submitted. `since_ns` is the time of the submission (Unix time)."""
+    """The user's directory from which a job was submitted, and to which its results are downloaded.
+
+    `since_ns` is the time of the submission (Unix time). Local files that changed later are not replaced.
+    """
 
     def __init__(self, root: Path, job_id: str, since_ns: int) -> None:
         self.root = root

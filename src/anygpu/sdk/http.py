@@ -102,7 +102,7 @@ class Endpoint:
 
 
 class EndpointLocator(Protocol):
-    """A function that returns the current endpoint.
+    """A function that returns the current URL and token of the server.
 
     The function is called again after a broken connection, because a restarted server may have another port.
     """
@@ -261,7 +261,7 @@ class ServerConnection:
 
 
 def backoff_s(turn: int) -> float:
-    """Return the seconds to wait after failed try number `turn`.
+    """Return how many seconds to wait after failed try number `turn`.
 
     The delay is random, so that clients do not all retry at the same time.
     """

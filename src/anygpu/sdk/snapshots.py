@@ -37,7 +37,7 @@ def no_progress(total: int) -> AbstractContextManager[ProgressLine]:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """A file to send. `path` is read when it is sent, so not all contents are in memory."""
+    """The content of a file to upload. It is read from `path` when it is sent, so that memory use stays small."""
 
     sha256: str
     path: Path

@@ -107,7 +107,7 @@ class Status:
         return replace(self, metrics={**self.metrics, **newest})
 
     def without_news(self) -> "Status":
-        """Return a copy of this status with `backend_changed` reset, so that each change is reported once."""
+        """Return a copy of this status with `backend_changed` reset, so that each move of the job is reported once."""
         return replace(self, backend_changed=False)
 
 

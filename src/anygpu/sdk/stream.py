@@ -19,7 +19,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
-    """A position in a job's stream. All messages up to this position were received."""
+    """A position in a job's stream of messages. All messages before it were received."""
 
     after: int = 0
     attempt: int = 0
@@ -39,7 +39,7 @@ START = StreamCursor()
 
 
 def advance(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
-    """Return the cursor after a message, and the part of the message that is new to the client, or None."""
+    """Return the cursor after a message, and the part of the message that is new to the client (None if nothing is)."""
     kind = message.get("kind")
     if kind == "event":
         return _advance_event(cursor, message)

@@ -51,7 +51,7 @@ def attach_workdir(
 
 
 def _placed_with_copy(placed: dict[str, Any], copied: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of a job that runs in place here, and elsewhere in a copy."""
+    """Return the spec of a job that runs in place on this computer, and in an uploaded copy on other machines."""
     here, there = placed["workdir"], copied["workdir"]
     script = _script_for_both(placed, copied)
     named = {} if script is None else {"script": script}
@@ -61,7 +61,7 @@ def _placed_with_copy(placed: dict[str, Any], copied: dict[str, Any]) -> dict[st
 
 
 def _script_for_both(placed: Mapping[str, Any], copied: Mapping[str, Any]) -> str | None:
-    """Return a path of the script that is valid in place, and from which the server finds it in the copy.
+    """Return a path of the script that is valid in place and that the server can also find in the copy.
 
     It is the path that the user gave, unless that leads through a symbolic link.
     """

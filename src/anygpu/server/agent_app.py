@@ -36,10 +36,10 @@ Handler = Callable[[Request, Services], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRoute:
-    """A route with its handler and the models of its bodies.
+    """A route of the agent listener, with its handler and the models of its bodies.
 
-    Reports are the server's busiest requests. So handlers return plain data, the control package validates
-    bodies, and the models only document the protocol; tests compare them with real messages.
+    Reports are the server's busiest requests. So handlers return plain data, the control package validates bodies, and
+    the models only document the protocol; tests compare them with real messages.
     """
 
     method: str

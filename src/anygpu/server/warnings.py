@@ -1,4 +1,4 @@
-"""What an operator should repair. `/readyz` and `anygpu doctor` show it.
+"""Warnings about what an operator should repair. `/readyz` and `anygpu doctor` show them.
 
 `/readyz` needs no token, so the texts contain no names and no ids.
 """
@@ -7,7 +7,7 @@ from anygpu.server.services import Services
 
 
 async def list_warnings(services: Services) -> list[str]:
-    """Return texts of one sentence that says what is wrong, and one that says what to do."""
+    """Return the current warnings. Each has a sentence that says what is wrong, and one that says what to do."""
     damaged = sum(bool(view.damaged) for view in await services.queue.live())
     texts = [damaged_jobs_text(damaged) if damaged else "", services.retention.refusal]
     return [text for text in texts if text]

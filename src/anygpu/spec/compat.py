@@ -66,7 +66,7 @@ _MACHINE_KEYS = {
 
 @dataclass(slots=True)
 class Translation:
-    """A spec mapping, and the name that the caller used for each field in it."""
+    """A request that was translated to a spec mapping, and the name that the caller used for each field in it."""
 
     mapping: dict[str, Any] = field(default_factory=dict)
     renamed: dict[FieldPath, str] = field(default_factory=dict)
@@ -317,7 +317,7 @@ def _with_unit(value: Any, unit: str) -> Any:
 
 
 def _slug(name: Any) -> Any:
-    """Convert free text to a valid job name.
+    """Convert free text to a valid job name, such as `My run!` to `My-run`.
 
     None if no valid character is left; values that are not text are returned unchanged.
     """

@@ -33,7 +33,7 @@ _CONSTANTS = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The content of a spec file: its data, its source, and the line number of each key."""
+    """The content of a spec file: its data, where it comes from, and the line number of each key."""
 
     data: dict[str, Any]
     source: str = "spec"

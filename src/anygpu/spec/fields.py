@@ -34,9 +34,9 @@ class AliasedValue:
 
 
 class FieldErrors(ValueError):
-    """Several validation errors in one exception, each with its own path.
+    """Several validation errors in one exception, each with the path of its field.
 
-    For checks that involve more than one field.
+    Raised by checks that involve more than one field.
     """
 
     def __init__(self, *findings: Finding) -> None:
@@ -157,7 +157,7 @@ def path_fault(path: str) -> str:
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
-    """Return a validator that applies `parse` to values given under the field name and under its alias."""
+    """Return a validator that converts a value with `parse`, whether it was given under the field name or its alias."""
     return BeforeValidator(lambda value: parse(value.value if isinstance(value, AliasedValue) else value))
 
 

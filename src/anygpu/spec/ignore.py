@@ -72,9 +72,9 @@ class IgnoreRules:
         return name in DEFAULT_NAMES or name.endswith(DEFAULT_SUFFIXES)
 
     def entering(self, directory: Path, base: str, names: frozenset[str]) -> "IgnoreRules":
-        """Return the rules that apply inside a directory.
+        """Return the rules that apply inside a directory, including those of its own ignore files.
 
-        `names` are the names of its files, which may include ignore files.
+        `names` are the names of the files in the directory.
         """
         rules = self
         if GITIGNORE in names:

@@ -18,9 +18,9 @@ Finding = tuple[FieldPath, Any, str]
 
 @dataclass(slots=True)
 class Normalizer:
-    """Copies a value into plain JSON types within limits.
+    """Copies a value into plain JSON types, within limits on size and depth.
 
-    Invalid parts become None and are listed in `findings`.
+    Invalid parts become None, and a problem for each is added to `findings`.
     """
 
     findings: list[Finding] = field(default_factory=list)

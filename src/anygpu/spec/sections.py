@@ -136,7 +136,7 @@ Names = Annotated[tuple[Word, ...], Field(max_length=100), OneOrMore]
 
 
 class Placement(SpecModel):
-    """Where the job may run: strategy, fallbacks, and allowed and forbidden backends."""
+    """Where the job may run: how an offer is chosen, and which backends, regions and machines are allowed."""
 
     aliases = shorthand.ALIASES["placement"]
 
@@ -337,7 +337,7 @@ class Track(SpecModel):
 
 
 class Notify(SpecModel):
-    """An address to notify, and the events to notify it of."""
+    """Whom to notify, and of which events."""
 
     to: Line
     on: Annotated[

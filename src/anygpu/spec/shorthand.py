@@ -89,7 +89,7 @@ def as_list(value: Any) -> Any:
 
 
 def words(value: Any) -> Any:
-    """Split a string into arguments as a shell does."""
+    """Split a string into a list of arguments as a shell does."""
     if not isinstance(value, str):
         return value
     if len(value) > MAX_WORDS_TEXT:

@@ -1,4 +1,7 @@
-"""The journal interface: the append-only log of events, and the view of each job that is folded from them."""
+"""The journal interface: the append-only log of events, and the current state (view) of each job.
+
+The view of a job is computed from its events (`anygpu.events.fold`).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ OnCommit = Callable[[Sequence[Recorded]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Proof that the writer holds the control lease.
+    """Proof that the writer holds the control lease, which only one server process has at a time.
 
     Once another process holds the lease, every write with this guard raises LeaseLost.
     """
@@ -32,7 +35,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResult:
-    """The view after a transaction, and the events that the transaction appended (possibly none)."""
+    """The state of the job after a transaction, and the events that the transaction appended (possibly none)."""
 
     view: JobView
     recorded: tuple[Recorded, ...]
@@ -73,7 +76,7 @@ def require_intact(view: JobView) -> None:
 
 
 class Journal(Protocol):
-    """One ordered log of events per project, and the view of each job that is folded from it.
+    """One ordered log of events per project, and the current state (view) of each job, computed from its events.
 
     Positions have no gaps, except those that deleted jobs leave.
     """
@@ -95,26 +98,26 @@ class Journal(Protocol):
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
     ) -> TransactionResult:
-        """Load the view, call `decide`, and append the events it returns, all in one transaction.
+        """Read the state of a job, call `decide` with it, and append the events it returns, all in one transaction.
 
-        Raises NotFound if the job is outside the scope, JobDamaged if its events cannot be folded, and
-        LeaseLost if another process holds the lease of the guard. If `decide` raises an error, or returns an
-        event that the state of the job does not allow, nothing is written.
+        Raises NotFound if the job is outside the scope, JobDamaged if its events cannot be read, and LeaseLost if
+        another process holds the lease of the guard. If `decide` raises an error, or returns an event that the state of
+        the job does not allow, nothing is written.
         """
         ...
 
     async def view(self, scope: AnyScope, job_id: str) -> JobView:
-        """Return the view of a job.
+        """Return the current state of a job.
 
-        If the events of the job are damaged, the field `damaged` of the view has the reason, and the other
-        fields have what is still known. This also applies to `find` and `live`.
+        If the events of the job are damaged, the field `damaged` of the result has the reason, and the other fields
+        have what is still known. This also applies to `find` and `live`.
         """
         ...
 
     async def find(self, scope: Scope, query: JobQuery) -> JobPage: ...
 
     async def live(self) -> Sequence[JobView]:
-        """Return the views of all jobs, of all organisations, that have not ended, oldest first."""
+        """Return the current states of all jobs, of all organisations, that have not ended, oldest first."""
         ...
 
     async def events(
@@ -148,10 +151,10 @@ class Journal(Protocol):
         ...
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
-        """Return the slot-seconds that each project has used on its organisation's own machines.
+        """Return how many slot-seconds (slots times seconds) each project has used on its organisation's own machines.
 
-        A slot is one GPU, or one processor for jobs without GPUs. The slot-seconds of an attempt are added
-        when the attempt's machine is released.
+        A slot is one GPU, or one CPU for jobs without GPUs. The slot-seconds of an attempt are added when its machine
+        is released.
         """
         ...
 
@@ -160,8 +163,8 @@ class Journal(Protocol):
         ...
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
-        """Acquire or renew the control lease for `ttl_s` seconds by the store's clock, and return its guard.
+        """Acquire or renew the control lease for `ttl_s` seconds by the store's clock, and return a guard as its proof.
 
-        Return None while another holder has the lease.
+        Return None while another process has the lease.
         """
         ...

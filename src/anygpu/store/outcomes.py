@@ -24,8 +24,7 @@ _COLUMNS = (
 class JobOutcome:
     """Actual and predicted time and cost of a completed job.
 
-    `predicted` was made before the job ran; `calibrated` is the first prediction based on the job's own
-    steps.
+    `predicted` was made before the job ran; `calibrated` is the first prediction from the measured times of its steps.
     """
 
     job_id: str

@@ -1,9 +1,8 @@
-"""Parse the wire format of reports (docs/reference/agent-protocol.md) into a `ReportBatch`.
+"""Parse the reports that agents send over HTTP (docs/reference/agent-protocol.md) into a `ReportBatch`.
 
-A report consists of numbered frames: a line of JSON, and for log frames the log bytes after it. The bytes
-come from an untrusted machine. A report that cannot be split into frames is rejected, because a correct agent
-never sends one. An invalid value inside a frame is dropped and counted; if the report were rejected, the
-agent would send it again forever.
+A report consists of numbered frames: a line of JSON, and for log frames the log bytes after it. The bytes come from an
+untrusted machine. A report that cannot be split into frames is rejected, because a correct agent never sends one. An
+invalid value inside a frame is dropped and counted; if the report were rejected, the agent would send it again forever.
 """
 
 import re

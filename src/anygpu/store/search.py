@@ -19,14 +19,14 @@ _HEX = re.compile(r"[0-9a-f]*")
 
 
 def search_terms(view: JobView) -> frozenset[str]:
-    """Return all search terms of the job in its current state."""
+    """Return all search terms (texts such as `status:running`) by which the job can be found in its current state."""
     return changing_terms(view) | frozenset(_spec_terms(view))
 
 
 def changing_terms(view: JobView) -> frozenset[str]:
-    """Return the terms for status, phase and backend, which events can change.
+    """Return the search terms for status, phase and backend, which events can change.
 
-    All other terms are constant.
+    All other terms of a job are constant.
     """
     terms = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
@@ -35,7 +35,7 @@ def changing_terms(view: JobView) -> frozenset[str]:
 
 
 def query_groups(query: JobQuery) -> list[tuple[str, ...]]:
-    """Translate a query into groups of terms. A job matches if it has at least one term of every group."""
+    """Translate a query into groups of search terms. A job matches if it has at least one term of every group."""
     exact = {"name": query.name, "tag": query.tag, "backend": query.backend, "person": query.person}
     groups: list[tuple[str, ...]] = [
         (make_term(kind, value),) for kind, value in exact.items() if value is not None
@@ -82,7 +82,7 @@ def encode_cursor(position: int) -> str:
 
 
 def decode_cursor(cursor: str) -> int:
-    """Return the position that the cursor of a page of jobs contains.
+    """Return the position from which the next page of jobs starts, as the cursor says.
 
     Raises NotFound if the text is not a cursor from `encode_cursor`.
     """

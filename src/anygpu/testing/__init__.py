@@ -1,1 +1,1 @@
-"""Test support: contract suites (tests for each implementation of an interface), simulation, stores, servers."""
+"""Support for tests: suites that test every implementation of an interface, the simulation, stores and servers."""

@@ -117,9 +117,9 @@ class MachineListing:
     async def newer_than(
         self, moment: float, *, enough: Callable[[], bool] = lambda: False
     ) -> MachineSnapshot:
-        """Return a listing that began at or after `moment`. Raise the provider's error if the call fails.
+        """Return a list of the machines that was requested at or after `moment`, or raise the provider's error.
 
-        If `enough()` becomes true meanwhile, an older listing is returned.
+        If `enough()` becomes true while waiting, an older list is returned.
         """
         while self.latest is None or (self.latest.began_at < moment and not enough()):
             await self._join_call()

@@ -57,7 +57,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
-    """Allowed hosts and web origins, and size limits of request bodies."""
+    """The hosts and web origins that are allowed, and the largest request bodies."""
 
     hosts: frozenset[str]
     origins: frozenset[Origin]

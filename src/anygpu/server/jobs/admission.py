@@ -1,4 +1,4 @@
-"""Check before a job is stored that a configured backend could run it, and that it may pay for it."""
+"""Check, before a job is stored, that a configured backend could run it and that the job may use paid machines."""
 
 import asyncio
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ class JobAdmission:
         await self._require_payment(spec, organisation, fitting, own)
 
     async def _ask(self, need: Resources, entries: Sequence[BackendEntry]) -> tuple[list[Offer], bool]:
-        """Return the offers of the backends, and whether all of the backends have answered."""
+        """Ask the backends for offers. Return the offers, and whether all backends have answered."""
         answers = await self._offer_cache.answers(need, {each.name for each in entries})
         offers = [offer for answer in answers.values() for offer in answer or ()]
         return offers, all(answer is not None for answer in answers.values())
@@ -124,9 +124,9 @@ class JobAdmission:
     async def _require_payment(
         self, spec: JobSpec, organisation: str, offers: Sequence[Offer], own: Sequence[RejectedOffers]
     ) -> None:
-        """Raise an error if the job may not pay for any of the offers, all of which cost money.
+        """Raise an error if the job may not use any of the offers, all of which cost money.
 
-        `own` says why the own machines cannot run the job.
+        `own` says why the user's own machines cannot run the job.
         """
         if spec.placement.paid is False or spec.placement.strategy == WAITING_STRATEGY:
             return  # the user chose to wait for an own machine

@@ -13,7 +13,7 @@ MAX_DIGITS = 15
 
 
 class CheckpointChoice(NamedTuple):
-    """A job, or None for the job in the path, and the step of its checkpoint, or None for the newest."""
+    """The checkpoint to resume from: a job (None: the job in the path) and a step (None: the newest checkpoint)."""
 
     job: str | None
     step: int | None
@@ -22,9 +22,9 @@ class CheckpointChoice(NamedTuple):
 async def take_chosen_step(
     journal: Journal, scope: Scope, view: JobView, overrides: dict[str, Any]
 ) -> int | None:
-    """Remove the choice of a checkpoint of `view` from the overrides, and return its step; None for the newest.
+    """Remove the choice of a checkpoint from the body, and return its step; None for the newest checkpoint.
 
-    A mapping as `checkpoint` is no choice: it is a section of the spec.
+    If `checkpoint` in the body is a mapping, it is not a choice but a section of the spec.
     """
     names = [name for name in ("resume_from", "checkpoint") if not isinstance(overrides.get(name), dict)]
     values = {name: overrides.pop(name) for name in names if overrides.get(name) is not None}

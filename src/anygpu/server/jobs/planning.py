@@ -36,7 +36,7 @@ Today = Callable[[], date]
 
 @dataclass(frozen=True, slots=True)
 class _CatalogSnapshot:
-    """The catalog rows of one version of the files, and a cache of the candidates built from them.
+    """The price catalog as its files were at one moment, with a cache of the offers that were built from it.
 
     The cache has an entry for each set of excluded clouds.
     """
@@ -242,7 +242,7 @@ class JobPlanner:
         return has_resume_path(spec) or has_resume_path(spec, await self._analyses(spec, organisation))
 
     async def compare(self, spec: JobSpec, organisation: str, offers: Sequence[Offer]) -> "Comparison":
-        """Compare these offers of configured backends for a job, as if it may use paid machines."""
+        """Compare these offers of configured backends for a job, as if the job may use paid machines."""
         from anygpu.plan.offers.candidates import Candidate
         from anygpu.plan.offers.comparison import rank
         from anygpu.plan.predict.history import past_durations

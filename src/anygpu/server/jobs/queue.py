@@ -37,9 +37,9 @@ def is_visible(view: JobView, scope: Scope) -> bool:
 def predicted_waits(
     views: Mapping[str, JobView], waiting: Iterable[PoolJob], slot_uses: Iterable[SlotUse], now_ms: int
 ) -> dict[str, float]:
-    """Predict when waiting jobs start, if the running jobs and those ahead in the queue have predictions.
+    """Predict when waiting jobs start, if the running jobs and the jobs before them in the queue have predictions.
 
-    All own machines with the same kind of slot count as one.
+    For this prediction, the GPUs of all own machines count as one machine, and so do the CPUs.
     """
     forecast = SlotForecast((use.pool[1], use.slots, remaining_run_s(use.view, now_ms)) for use in slot_uses)
     found: dict[str, float] = {}
@@ -51,7 +51,7 @@ def predicted_waits(
 
 
 class QueueSnapshot:
-    """Live jobs of all projects, and the queue positions of waiting jobs. Callers must filter by project."""
+    """All live jobs at one moment, and the queue positions of waiting jobs. Callers must filter by project."""
 
     def __init__(self, journal: Journal, clock: Clock, policy: ControlPolicy) -> None:
         self._journal, self._clock, self._policy = journal, clock, policy

@@ -1,4 +1,4 @@
-"""Convert job views to the JSON objects that `anygpu.api.jobs` describes."""
+"""Convert the states of jobs to the JSON objects that `anygpu.api.jobs` describes."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

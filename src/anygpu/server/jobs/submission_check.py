@@ -37,7 +37,7 @@ async def require_runnable(services: Services, scope: Scope, spec: JobSpec) -> N
 
 
 def require_place(services: Services, scope: Scope, spec: JobSpec) -> None:
-    """Raise Forbidden if the job is left with the server's machine, and its organisation may not use that."""
+    """Raise Forbidden if the job could run only on the server's own machine, and its organisation may not use that."""
     if LOCAL not in services.backends or services.backends.visible(LOCAL, scope.organisation):
         return
     visible = {entry.name for entry in services.backends.entries(scope.organisation)}

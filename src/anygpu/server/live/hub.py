@@ -28,7 +28,7 @@ _FIRST_COUNTS = count(0, 1 << 40)
 
 
 class StreamEntry(NamedTuple):
-    """An event, encoded as text for streams."""
+    """An event, already encoded as the text that streams send."""
 
     position: int
     job_id: str
@@ -37,11 +37,10 @@ class StreamEntry(NamedTuple):
 
 
 class ChangeSignal:
-    """Wakes all waiting followers. Its counters tell a follower whether it missed a change.
+    """Wakes all clients (followers) that wait for a change. Its counters tell a follower whether it missed a change.
 
-    A single follower is woken at once. Waking many takes longer, so changes in the meantime are collected for
-    the next wake-up: with two hundred followers, a burst of events costs two wake-ups instead of one for each
-    event.
+    A single follower is woken at once. Waking many takes longer, so changes in the meantime are collected for the next
+    wake-up: with two hundred followers, a burst of events costs two wake-ups instead of one for each event.
     """
 
     def __init__(self) -> None:
@@ -67,7 +66,7 @@ class ChangeSignal:
             self._timer = self._loop.call_later(wait_s, self.wake_all)
 
     def wake_all(self) -> None:
-        """Wake all followers now, instead of with the next wake-up that is planned."""
+        """Wake all followers now, without waiting for the next planned wake-up."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -125,7 +124,7 @@ class EventFeed:
 
 
 class Hub:
-    """Connects the followers of streams to changes.
+    """Connects open streams to the changes that they wait for.
 
     The journal notifies it of commits, the agent listener of reports.
     """

@@ -18,7 +18,10 @@ MessagesAndCursor = tuple[MessageBatch, int]  # messages, and the cursor after t
 
 
 class ReportReader:
-    """One client's position in the reports of one attempt. Clients at the same position share one read."""
+    """Reads the reports of one attempt for one client, from the client's position on.
+
+    Clients at the same position share one read.
+    """
 
     def __init__(self, reports: Reports, hub: Hub, job_id: str, include: frozenset[str]) -> None:
         self._reports, self._hub, self._job_id, self._include = reports, hub, job_id, include

@@ -88,7 +88,7 @@ def follow_job(
 
 
 class _PingTimer:
-    """Tells when a stream without messages needs a ping."""
+    """Says when a stream that has had no messages for a while needs a ping."""
 
     def __init__(self) -> None:
         self._since = monotonic()
@@ -216,10 +216,10 @@ class _JobFollower:
         return [each.text for each in entries] if "events" in self._include else []
 
     async def _reload_view(self) -> None:
-        """Read the view again. Keep the old one if the journal has not published the new one yet.
+        """Read the state of the job again. Keep the old one if the journal does not have the new one yet.
 
-        An event can be read from the database before the process that committed it has updated its views. The
-        notification of the commit comes after that update, and with it the view is read once more.
+        An event can be read from the database before the process that committed it has updated its states of jobs. The
+        notification of the commit comes after that update, and then the state is read once more.
         """
         journal, scope, job_id = self._sources.journal, self._scope, self._view.id
         key = ("view", job_id, self._view_position, self._signal.events)

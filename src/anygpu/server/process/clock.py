@@ -32,7 +32,7 @@ class SystemRandomness:
 
 
 class LoopWake:
-    """Collects the ids of changed jobs. One waiter takes all of them; any thread may add one."""
+    """Collects the ids of changed jobs, and wakes the control loop, which takes all of them. Any thread may add one."""
 
     def __init__(self) -> None:
         self._jobs: set[str] = set()

@@ -42,7 +42,10 @@ class TooManyConnections(AnygpuError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """The limits of one listener. `header_s`: for the complete headers. `silence_s`: while a body is transferred."""
+    """The time limits and the maximum number of connections of one listener.
+
+    `header_s` is the time for the complete headers. `silence_s` is the longest pause while a body is transferred.
+    """
 
     connections: int
     header_bytes: int
@@ -52,7 +55,7 @@ class ConnectionLimits:
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """What a connection waits for at the moment."""
 
     HEADERS = "headers"
     BODY = "body"
@@ -62,7 +65,10 @@ class Phase(Enum):
 
 
 class ConnectionTable:
-    """The HTTP connections of one listener. Those that wait for their client are in the order of waiting."""
+    """The open HTTP connections of one listener.
+
+    Connections that wait for their client are ordered by how long they have waited.
+    """
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -70,7 +76,7 @@ class ConnectionTable:
         self._waiting: OrderedDict[LimitedProtocol, None] = OrderedDict()
 
     def add(self, connection: "LimitedProtocol", count: int) -> None:
-        """Add a connection, the last of `count`. If there are too many, close another one or the new one."""
+        """Add a connection; there are `count` now. If that is too many, close another one or the new one."""
         self._all.add(connection)
         oldest = next((each for each in self._waiting if each is not connection), None)
         if count <= self.limits.connections:

@@ -1,4 +1,4 @@
-"""Periodic work of the server: record the outcomes of completed jobs, and apply retention."""
+"""Periodic work of the server: record the time and cost of completed jobs, and remove old data."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -31,7 +31,7 @@ POLL_S = 60.0
 
 
 class OutcomeWriter:
-    """Records the outcomes of completed jobs: after a commit, and periodically for jobs of other processes."""
+    """Records the time and cost of completed jobs: after each commit, and periodically for jobs of other processes."""
 
     def __init__(self) -> None:
         self._job_completed = asyncio.Event()
@@ -65,7 +65,7 @@ CHECK_LIMIT_S = 5.0  # the server starts without the check if the blob store doe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionOptions:
-    """What an operator may ask for: see the options of `anygpu gc`."""
+    """What an operator may choose when old data is removed: the options of `anygpu gc`."""
 
     dry_run: bool = False
     force: bool = False
@@ -129,7 +129,7 @@ class Retention:
             log.failure("the identity of the blob store was not checked, and will be checked later", error)
 
     async def run_every(self, seconds: float) -> None:
-        """Apply retention every so many `seconds`; never if 0. Failures are logged and retried."""
+        """Remove old data every so many `seconds`; never if 0. Failures are logged and retried."""
         await self._log_failure(self._restore())
         while seconds > 0:
             await self._clock.sleep(seconds)

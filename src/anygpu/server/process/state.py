@@ -59,8 +59,8 @@ def lock_state(state: Path) -> Iterator[None]:
 def leader_name(state: Path, *, alone: bool) -> str:
     """Return the name under which this server holds the control lease.
 
-    `alone`: no other server uses the same database. A restarted server then has the same name as before, and
-    takes over the lease at once.
+    `alone`: no other server uses the same database. A restarted server then has the same name as before, and takes over
+    the lease at once.
     """
     return f"{socket.gethostname()}-{state if alone else f'{os.getpid()}-{secrets.token_hex(4)}'}"
 

@@ -1,4 +1,4 @@
-"""Backends: list, configure, check and remove. Credentials are stored and never shown."""
+"""Routes for backends: list, configure, check and remove them. Credentials are stored and never shown."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Files of a job as single downloads: artifacts and the files of checkpoints. Also the list of its code files."""
+"""Routes that send the files of a job: artifacts, files of checkpoints, and the list of its code files."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Health and metrics of the server, telemetry of machines, and retention."""
+"""Routes for the health and metrics of the server, telemetry of machines, and the removal of old data."""
 
 from collections import Counter
 
@@ -79,7 +79,7 @@ async def apply_retention(
     adopt: bool = Query(default=False, description="The stored files belong to this database from now on."),
     empty_trash: bool = Query(default=False, description="Delete everything in the trash now."),
 ) -> RetentionReport:
-    """Apply retention now: remove output of jobs that ended long ago, and files that no job refers to.
+    """Remove old data now: output of jobs that ended long ago, and files that no job refers to.
 
     Removed files stay in the trash for some days. `refused` says why files were not removed, if so.
     """

@@ -1,4 +1,4 @@
-"""Jobs: submit, list, show, start, cancel, resume, delete."""
+"""Routes for jobs: submit, list, show, start, cancel, resume, delete."""
 
 from typing import Annotated, Any
 
@@ -164,7 +164,7 @@ async def resume_job(
 
 
 async def parse_spec(services: Services, caller: Caller, body: Any, key: str | None) -> JobSpec:
-    """Validate a body as a job spec: its fields, its tenant, and the job it resumes from."""
+    """Validate a request body as a job spec: its fields, its organisation, and the job it resumes from."""
     require_own_tenant(caller, body)
     translated = translate(body)
     translated.mapping.pop("tenant_id", None)

@@ -1,4 +1,4 @@
-"""Machines at the providers: list, end, sweep, migrate, and SSH access."""
+"""Routes for machines at the providers: list them, end them, remove leftovers, move jobs, and SSH access."""
 
 from collections.abc import Awaitable
 from typing import Annotated
@@ -129,7 +129,7 @@ async def migrate_job(
     response_description="Release requested.",
 )
 async def release_machine(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Release the machine that is held after the job failed (`hold_on_failure`)."""
+    """Give up the machine that is kept after the job failed (`hold_on_failure`)."""
     view = await resolve_job(services.journal, caller.scope, ref)
     released = await services.jobs.release(caller.scope, view.id)
     return JsonResponse(await job_details(services, released), 202)

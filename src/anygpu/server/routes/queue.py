@@ -1,4 +1,4 @@
-"""The queue: waiting jobs, running jobs and free slots."""
+"""Routes for the queue: waiting jobs, running jobs, and the free capacity of machines."""
 
 from anygpu.api.queue import BackendSlot, QueueContents, QueuedJob, RunningJob, UnavailableSlot
 from anygpu.control.schedule.queue import waiting_since_ms
@@ -56,7 +56,7 @@ def _render_running(view: JobView) -> RunningJob:
 
 
 async def _list_slots(services: Services, scope: Scope) -> list[BackendSlot | UnavailableSlot]:
-    """Return the slots that each backend offers to a job without requirements."""
+    """Return the free capacity that each backend has for a job without requirements."""
     slots: list[BackendSlot | UnavailableSlot] = []
     for backend in (entry.backend for entry in services.backends.entries(scope.organisation)):
         try:
@@ -82,7 +82,7 @@ def _render_slot(offer: Offer) -> BackendSlot:
 
 
 def _render_cloud_slot(offers: list[Offer]) -> list[BackendSlot]:
-    """Return all offers of a cloud as one slot, described by the cheapest offer; empty if there are none."""
+    """Return the capacity of a cloud as one entry, described by its cheapest offer; empty if it has no offers."""
     if not offers:
         return []
     cheapest = min(offers, key=lambda offer: (bool(offer.refused), offer.price_microusd_per_hour))

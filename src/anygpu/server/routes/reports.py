@@ -1,4 +1,4 @@
-"""Output of a job: logs, metrics, events, checkpoints and artifacts."""
+"""Routes for the output of a job: logs, metrics, events, checkpoints and artifacts."""
 
 import json
 from collections.abc import Sequence
@@ -207,7 +207,7 @@ async def _artifact_details(
 
 
 async def _files(services: Services, manifest: str) -> tuple[Sequence[FileDownload], str | None]:
-    """Return the files of a manifest, or why they cannot be read. One damaged entry does not hide the others."""
+    """Return the files of a checkpoint or artifact, or why they cannot be read, so that the others are still listed."""
     try:
         return (await services.checkpoints.download_plan(manifest)).files, None
     except BlobMissing:

@@ -1,4 +1,4 @@
-"""Secrets: store, list and remove. Values are never shown."""
+"""Routes for secrets: store, list and remove them. Values are never shown."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Series for charts: metrics of all attempts, and telemetry of the machines."""
+"""Routes for charts: metrics of all attempts of a job, and telemetry of its machines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -109,7 +109,7 @@ def _attempt_numbers(view: JobView, requested: int | None) -> list[int]:
 
 
 def _shares(states: Sequence[ReportState], points: int, *, zoomed: bool) -> list[int]:
-    """Divide the points of a metric among attempts, by how much each has reported."""
+    """Return how many points of a metric each attempt gets, in proportion to how many it has reported."""
     total = sum(state.marks.metric_points for state in states)
     if zoomed or not total:
         return [points for _ in states]

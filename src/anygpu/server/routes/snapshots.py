@@ -1,4 +1,4 @@
-"""Contents of the files in snapshots of working directories: which are missing, and uploads of many small ones."""
+"""Routes for the files of uploaded working directories: which contents are missing, and uploads of small ones."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Tokens of an organisation, for its administrators."""
+"""Routes for the tokens of an organisation, for its administrators."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Files and archives of working directories, stored under the SHA-256 of their content."""
+"""Routes for uploaded files and archives of working directories, stored under the SHA-256 of their content."""
 
 from typing import Annotated
 

@@ -117,8 +117,8 @@ class ChunkVerifier:
     async def missing_chunks(self, owner: UploadOwner, manifest: Manifest, *, oldest_ms: int) -> list[Chunk]:
         """Return the chunks that the agent has to upload.
 
-        A chunk has to be uploaded if it is not stored, has the wrong size, or was stored before `oldest_ms`.
-        `anygpu gc` could delete such an old chunk before the upload is committed.
+        A chunk has to be uploaded if it is not stored, has the wrong size, or was stored before `oldest_ms`: `anygpu
+        gc` could delete such an old chunk before the upload is committed.
         """
         chunks = list(manifest.chunks().values())
         stored = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))
@@ -168,10 +168,10 @@ class ChunkVerifier:
         return damaged
 
     async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> Hasher | None:
-        """Verify a chunk. Return the running hash `whole` extended by it; None if it is missing or damaged.
+        """Verify a chunk. Return the hash `whole`, extended by the chunk; None if the chunk is missing or damaged.
 
-        A published chunk that is intact is used as it is. Otherwise the uploaded chunk is moved to a key for
-        which nobody has an upload URL, so that it cannot change after it was verified.
+        A published chunk that is intact is used as it is. Otherwise the uploaded chunk is moved to a key for which
+        nobody has an upload URL, so that it cannot change after it was verified.
         """
         key = owner.chunk_key(chunk.sha256)
         known = await self._hash_chunk(key, chunk, whole)

@@ -25,9 +25,9 @@ PART_BYTES = 8 * 1024 * 1024  # larger values are uploaded in parts of this size
 
 
 class CloudBlobs(ObstoreReader):
-    """A blob store in a bucket.
+    """A blob store in a bucket of a cloud provider.
 
-    The provider makes each put atomic and answers the requests to signed URLs.
+    The provider makes sure that an unfinished upload is never visible, and answers the requests to signed URLs.
     """
 
     def __init__(self, store: "S3Store | GCSStore | AzureStore") -> None:

@@ -117,10 +117,9 @@ class Snapshots:
         return await self._blobs.get(self._uploads.key(organisation, file.sha256)) if file.size else b""
 
     async def missing(self, organisation: str, hashes: Iterable[str], *, now_ms: int) -> list[str]:
-        """Return the contents that have to be uploaded.
+        """Return the contents that the client has to upload.
 
-        An old content that no job refers to could be deleted before the job is submitted, so it is stored
-        again here.
+        A content that is stored but old could be deleted before the job is submitted, so it is stored again here.
         """
         wanted = list(dict.fromkeys(hashes))
         stored = await asyncio.gather(*(self._keep(organisation, sha256, now_ms) for sha256 in wanted))
@@ -162,7 +161,7 @@ class Snapshots:
             return await self._uploads.has(organisation, sha256, since_ms=since_ms)
 
     async def _keep(self, organisation: str, sha256: str, now_ms: int) -> bool:
-        """Return whether the content is stored. An old content is stored again, which verifies it."""
+        """Return whether the content of a file is stored. An old content is stored again, which also verifies it."""
         if await self._has(organisation, sha256, now_ms - FRESH_MS):
             return True
         key = self._uploads.key(organisation, sha256)

@@ -129,7 +129,7 @@ class StoredFiles:
 
 
 def _ranges(file: StoredFile, start: int, end: int) -> Iterator[ChunkRange]:
-    """Yield the parts of the chunks that the bytes from `start` to `end` consist of."""
+    """Yield, for each chunk, the part of it that the bytes from `start` to `end` of the file consist of."""
     offset = 0
     for chunk in file.chunks:
         first, last = max(start - offset, 0), min(end - offset, chunk.size)

@@ -22,10 +22,10 @@ DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPolicy:
-    """When blobs are removed and deleted.
+    """When blobs are moved to the trash, and when they are deleted from it.
 
-    A sweep that would remove more than `max_share` of at least `share_from` blobs is refused, because the
-    references are then probably wrong.
+    A sweep that would remove more than `max_share` of at least `share_from` blobs is refused, because the references
+    are then probably wrong.
     """
 
     older_than_ms: int = DAY_MS
@@ -39,7 +39,7 @@ DEFAULT_POLICY = SweepPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """The blobs that jobs need: keys of manifests, archives and plans, and folders of which everything is needed."""
+    """The blobs that jobs need: keys of single blobs, and folders of which everything is needed."""
 
     keys: Collection[str] = ()
     folders: Collection[str] = ()

@@ -27,7 +27,7 @@ def trash_key(key: str, removed_at_ms: int) -> str:
 
 
 def parse_trash_key(info: BlobInfo) -> TrashedBlob | None:
-    """Return None if the blob was not put into the trash by `trash_key`."""
+    """Return what the key of a blob in the trash says; None if `trash_key` did not make the key."""
     _, _, rest = info.key.partition("/")
     moment, _, key = rest.partition("/")
     try:
@@ -54,7 +54,10 @@ async def move_to_trash(blobs: Blobs, key: str, now_ms: int) -> None:
 async def restore_blobs(
     blobs: Blobs, trashed: Iterable[TrashedBlob], is_needed: Callable[[str], bool]
 ) -> set[str]:
-    """Move every blob that is needed back to its key, if nothing else has that key. Return its key in the trash."""
+    """Move needed blobs from the trash back to their former keys, unless the key is taken again.
+
+    Return the keys that the moved blobs had in the trash.
+    """
     newest = {each.key: each for each in trashed if is_needed(each.key)}
     restored: set[str] = set()
     for key, each in newest.items():

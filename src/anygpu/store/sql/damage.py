@@ -1,7 +1,7 @@
-"""Read jobs whose rows are damaged.
+"""Read jobs whose rows in the database are damaged.
 
-A damaged view is folded again from the events. If an event is damaged too, the job gets a view with what is still
-known. Its field `damaged` contains the reason, and the journal refuses to append events to such a job.
+A damaged state (view) of a job is computed again from its events. If an event is damaged too, the result has only what
+is still known. Its field `damaged` contains the reason, and the journal refuses to append events to such a job.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from anygpu.store.sql.statements import fetch_one
 
 
 def decode_stored_view(job_id: str, position: int, data: str) -> JobView | None:
-    """Decode the view in a row of `jobs`. Return None if it is damaged, or belongs to another job or position."""
+    """Decode the stored state of a job. Return None if it is damaged, or belongs to another job or position."""
     try:
         view = decode_view(data)
     except DECODE_ERRORS:
@@ -29,7 +29,7 @@ def decode_stored_view(job_id: str, position: int, data: str) -> JobView | None:
 
 
 def refold(connection: Connection, job_id: str) -> JobView:
-    """Fold the events of a job. If that is not possible, return a view whose field `damaged` says why."""
+    """Compute the state of a job from its events. If that is not possible, its field `damaged` says why."""
     history = read_events(connection, "e.job_id = ?", (job_id,), limit=-1)
     view: JobView | None = None
     reason = "" if history else "the journal has no events of this job"
@@ -66,7 +66,7 @@ def _empty_view(job_id: str, history: list[Recorded]) -> JobView:
 
 
 def _with_columns(connection: Connection, job_id: str, view: JobView, reason: str) -> JobView:
-    """Return the view with the status, phase and times in the row of the job, as far as these can be read."""
+    """Return the state with the status, phase and times from the row of the job, as far as these can be read."""
     sql = (
         "SELECT p.organisation, p.project, j.position, j.submitted_at_ms, j.ended_at_ms, j.status, j.phase"
         " FROM jobs j JOIN projects p ON p.id = j.project_id WHERE j.id = ?"

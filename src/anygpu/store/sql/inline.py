@@ -1,4 +1,4 @@
-"""SQLite in memory without threads, so that simulations are deterministic."""
+"""SQLite in memory without threads, so that simulations always give the same result."""
 
 import sqlite3
 from collections.abc import Callable

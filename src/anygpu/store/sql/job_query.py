@@ -1,8 +1,8 @@
-"""Find pages of jobs by any combination of filters, with an inverted index: (project, term, job number).
+"""Find jobs by any combination of filters, with an inverted index: (project, search term, job number).
 
-`store.search` translates a query into groups of terms. The search reads the jobs that match the group with
-the fewest jobs, newest first, and checks each job against the other groups. Filters by id prefix and time are
-first converted to a range of job numbers, because ids and times grow with the job number.
+`store.search` translates a query into groups of terms. The search reads the jobs that match the group with the fewest
+jobs, newest first, and checks each job against the other groups. Filters by id prefix and time are first converted to a
+range of job numbers, because ids and times grow with the job number.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
@@ -106,10 +106,10 @@ def _matching_numbers(
 def _sort_by_frequency(
     connection: Connection, project: int, groups: list[tuple[str, ...]], span: _NumberRange
 ) -> tuple[int, list[tuple[str, ...]]]:
-    """Sort groups of terms by how many jobs have a term of the group, fewest first.
+    """Sort groups of search terms by how many jobs have a term of the group, fewest first.
 
-    Return the number of jobs for the first group, and the sorted groups. Jobs are counted only up to a limit,
-    and a single group is not counted.
+    Return the number of jobs for the first group, and the sorted groups. Jobs are counted only up to a limit, and a
+    single group is not counted.
     """
     if len(groups) == 1:
         return COUNT_LIMITS[0], groups

@@ -1,4 +1,4 @@
-"""Rows of jobs and events: load views, append events, and update the columns and search terms of jobs."""
+"""Rows of jobs and events: load the states of jobs, append events, and update the columns and search terms."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -38,10 +38,10 @@ _COLUMNS_UNLESS_CACHED = COLUMNS.replace(
 
 
 class ViewCache:
-    """A cache of decoded views by job.
+    """A cache of the states (views) of jobs.
 
-    A cached view is current if it has the same position (the newest event it includes) as the job's row. Put
-    only committed views here: after a rollback, other events get the same positions.
+    A cached state is current if it has the same position (that of the newest event it includes) as the job's row. Put
+    only committed states here: after a rollback, other events get the same positions.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,9 @@ class ViewCache:
         return view if view is not None and view.position == position else None
 
     def newest(self, job_id: str) -> JobView | None:
-        """Return the newest cached view, or None.
+        """Return the newest cached state of a job, or None.
 
-        The cached view is up to date only if no other process writes to the job.
+        It is up to date only if no other process writes to the job.
         """
         return self._views.get(job_id)
 
@@ -71,7 +71,7 @@ class ViewCache:
                 self._views.pop(oldest, None)
 
     def forget(self, job_id: str) -> None:
-        """Forget a deleted job. A read that began before the deletion cannot put its view back."""
+        """Forget a deleted job. A read that began before the deletion cannot put the job's state back."""
         self._views.pop(job_id, None)
         self._deleted.add(job_id)
 
@@ -127,7 +127,7 @@ def is_deleted(connection: Connection, job_id: str) -> bool:
 
 
 def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
-    """Return the row of a job. If its stored view is outdated or damaged, the view is folded from the events."""
+    """Return the row of a job. If its stored state is outdated or damaged, the state is computed from the events."""
     job_id, project_id, number, position, fold_version, data = row
     if fold_version == FOLD_VERSION:
         view = views.get(job_id, position) or decode_stored_view(job_id, position, data)
@@ -137,9 +137,9 @@ def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
 
 
 def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
-    """Return the views of all jobs that have not ended, oldest first.
+    """Return the states of all jobs that have not ended, oldest first.
 
-    Views that are current in the cache are not read from the database.
+    States that are current in the cache are not read from the database.
     """
     sql = "SELECT id, position, fold_version FROM jobs WHERE live ORDER BY submitted_at_ms, id"
     listed = fetch_all(connection, sql)
@@ -229,7 +229,7 @@ def append(
 
 
 def save(connection: Connection, job: JobRow, view: JobView) -> None:
-    """Write the view of a job, and update the search terms that have changed."""
+    """Write the state of a job, and update its search terms that have changed."""
     execute(
         connection,
         "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
@@ -247,7 +247,7 @@ def save(connection: Connection, job: JobRow, view: JobView) -> None:
 
 
 def possible_terms(view: JobView) -> Iterable[str]:
-    """Yield all terms for status, phase and backend that the job may have had at any time."""
+    """Yield all search terms for status, phase and backend that the job may have had at any time."""
     yield from (f"status:{status}" for status in Status)
     yield from (f"phase:{phase}" for phase in Phase)
     yield from (search.make_term("backend", attempt.offer.backend) for attempt in view.attempts)

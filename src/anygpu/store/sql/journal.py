@@ -1,4 +1,4 @@
-"""The journal in SQL, with the control lease and the slot-seconds that projects have used."""
+"""The journal in SQL, with the control lease and how much of the own machines each project has used."""
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
@@ -33,7 +33,7 @@ class SqlJournal:
     def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
         """Create the journal.
 
-        Set `alone` if no other process writes to the database; cached views are then always current.
+        Set `alone` if no other process writes to the database; cached states of jobs are then always current.
         `on_commit` is called with the new events after each commit.
         """
         self._database = database
@@ -163,10 +163,10 @@ class SqlJournal:
         return await self._database.write(lambda connection: _acquire_lease(connection, name, holder, ttl_s))
 
     async def refold_stale(self, *, max_count: int = 500) -> int:
-        """Compute again the views that were stored with another version of the fold, at most `max_count` of them.
+        """Compute again the states of jobs that were stored by an older version, at most `max_count` of them.
 
-        Damaged views of live jobs are also computed again. Before its view is updated, filters may not find a
-        job. Return the number of updated views.
+        Damaged states of live jobs are also computed again. Before its state is updated, filters may not find a job.
+        Return the number of updated states.
         """
 
         def work(connection: Connection) -> int:
@@ -237,9 +237,9 @@ def _check_guard(connection: Connection, guard: Guard | None) -> None:
 
 
 def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
-    """Add the slot-seconds of each attempt in an `AttemptReleased` event to the project's usage.
+    """Add the slot-seconds (GPUs or CPUs times seconds) of ended attempts to the usage of their projects.
 
-    The transaction that appends the event adds the usage, so each attempt is counted once.
+    The transaction that appends `AttemptReleased` adds the usage, so each attempt is counted once.
     """
     for each in recorded:
         used_s = used_slot_s(view, each.event.attempt) if isinstance(each.event, AttemptReleased) else 0.0

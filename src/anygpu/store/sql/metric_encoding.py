@@ -28,8 +28,8 @@ _RAW, _COMPRESSED = 0, 1
 class PointColumns:
     """Metric points in columns.
 
-    In a batch (points as they arrived), `keys` are the numbers of the series. In a chunk (points of one
-    series), `keys` are the numbers of the points in arrival order.
+    In a batch (points of many metrics as they arrived), `keys` are the numbers of the metrics. In a chunk (points of
+    one metric), `keys` are the numbers of the points in arrival order.
     """
 
     keys: "array[int]"
@@ -90,9 +90,9 @@ def decode_points(data: bytes) -> PointColumns:
 
 
 def sketch(points: PointColumns) -> PointColumns:
-    """Return fewer points of a chunk, for charts.
+    """Return a reduced chunk of points, for charts.
 
-    These are the first and the last point, and of each 64 points the lowest, the highest and the first NaN.
+    It has the first and the last point, and of each 64 points the lowest, the highest and the first NaN.
     """
     count = len(points)
     chosen = {0, count - 1}

@@ -100,7 +100,7 @@ def _find_series(connection: Connection, attempt_id: int, name: str) -> MetricSe
 
 
 def _unsorted_points(connection: Connection, attempt: AttemptRecord, series: MetricSeries) -> PointColumns:
-    """Return the points of a series that are not in chunks yet. `keys` are their numbers in arrival order."""
+    """Return the points of a metric that are not yet stored in chunks by metric. `keys` are their arrival numbers."""
     points, _ = unsorted_points(connection, attempt.id, attempt.sorted_points)
     indices = [index for index, its in enumerate(points.keys) if its == series.series]
     selected = points.take(indices)

@@ -57,7 +57,7 @@ def sample(
     max_count: int,
     steps: StepRange | None,
 ) -> MetricSamples:
-    """Return at most `max_count` points of each of these metrics. Points not yet in chunks are read once for all."""
+    """Return at most `max_count` points of each of these metrics. The newest points are read once for all of them."""
     found = _find_series(connection, attempt.id, names)
     newest = _newest_points(connection, attempt, found) if found else {}
     samples: dict[str, list[MetricPoint]] = {}
@@ -82,7 +82,7 @@ def _find_series(connection: Connection, attempt_id: int, names: Sequence[str]) 
 def _newest_points(
     connection: Connection, attempt: AttemptRecord, wanted: Sequence[MetricSeries]
 ) -> dict[int, PointColumns]:
-    """Return the points of each series that are not in chunks yet."""
+    """Return the newest points of each metric, which are not yet stored in chunks by metric."""
     points, _ = unsorted_points(connection, attempt.id, attempt.sorted_points)
     indices: dict[int, list[int]] = {series.series: [] for series in wanted}
     for index, number in enumerate(points.keys):
@@ -105,7 +105,10 @@ def _read_chunks(
 def _read_range(
     connection: Connection, key: tuple[int, int], max_count: int, steps: StepRange
 ) -> PointColumns:
-    """Return the points of the chunks that can have steps of the range: all of them, or if there are many, sketches."""
+    """Return the points of the chunks that can have steps of the range, or sketches of these chunks if there are many.
+
+    A sketch is a chunk reduced to its extremes.
+    """
     sql = "SELECT first, count, sketch FROM metric_chunks WHERE attempt_id = ? AND series = ? ORDER BY first"
     rows = ((first, count, decode_points(data)) for first, count, data in fetch_all(connection, sql, key))
     near = [row for row in rows if steps.may_contain(row[2])]

@@ -144,7 +144,7 @@ def _to_columns(points: Sequence[MetricPoint], series_by_name: dict[str, MetricS
 
 
 def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int) -> tuple[PointColumns, int]:
-    """Return the points that are not in chunks yet, and the number of batches that contain them."""
+    """Return the points that are not yet stored in chunks by metric, and the number of batches that contain them."""
     sql = "SELECT data FROM metric_batches WHERE attempt_id = ? AND first > ? ORDER BY first"
     rows = fetch_all(connection, sql, (attempt_id, sorted_points))
     points = PointColumns.empty()
@@ -154,9 +154,9 @@ def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int)
 
 
 def sort_points(connection: Connection, attempt: AttemptRecord) -> None:
-    """Store the points that are not in chunks yet in chunks by series.
+    """Store the newest points, which so far are only in batches as they arrived, in chunks by metric.
 
-    Merge their batches if they are small.
+    Small batches are merged.
     """
     points, batches = unsorted_points(connection, attempt.id, attempt.sorted_points)
     if len(points) < batches * SMALL_BATCH_POINTS:

@@ -237,7 +237,7 @@ def _read_telemetry(connection: Connection, attempt: AttemptRecord, max_count: i
 
 
 class BatchedReader(Generic[Key, Value]):
-    """Combines all reads that are requested in one iteration of the event loop into one query."""
+    """Combines all reads that callers request at about the same time into one query."""
 
     def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Value]]]) -> None:
         self._read = read

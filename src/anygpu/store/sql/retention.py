@@ -1,7 +1,7 @@
 """Delete logs, metrics and telemetry of jobs that ended long ago (`anygpu gc`).
 
-The jobs, their events, and the summary of each metric are kept. The number of log bytes and metric points is
-kept too, so that a client that streams such a job knows where the stream ends.
+The jobs, their events and the summary of each metric are kept. The number of log bytes and metric points is kept too,
+so that a client that streams such a job knows where the stream ends.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter

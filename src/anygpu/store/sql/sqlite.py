@@ -24,7 +24,7 @@ MAX_READS_PER_TRANSACTION = 16  # waking a thread costs more than a small read
 
 @dataclass(slots=True)
 class _Task:
-    """A function to run in a database thread, and its result, which the caller awaits."""
+    """A function to run in a database thread, and its result, for which the caller waits."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -193,10 +193,9 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 
 
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Commit all tasks in one transaction. A task that fails does not affect the others.
+    """Commit the writes of several callers in one transaction. A write that fails does not affect the others.
 
-    If the common transaction fails, each task is committed alone: on a full disk some tasks may still
-    succeed.
+    If the common transaction fails, each write is committed alone: on a full disk some may still succeed.
     """
     if len(tasks) > 1 and any(
         _commit_together(connection, tasks, savepoints=savepoints) for savepoints in (False, True)

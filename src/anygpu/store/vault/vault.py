@@ -92,7 +92,7 @@ class Vault:
 
 
 def _file_stamp(path: Path) -> FileStamp | None:
-    """Return values that change with the file and its mode; None if there is no file."""
+    """Return values that change whenever the file or its mode changes; None if there is no file."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -24,7 +24,7 @@ def points(*values: float, name: str = "loss", first_step: int = 0) -> list[Metr
 async def report(
     store: Reports, seq: int, *, attempt: int = 1, job: str = JOB, **fields: object
 ) -> ReportState:
-    """Store a batch with one frame, which has the number `seq` and the logs, points and progress in `fields`."""
+    """Store a report with one frame (numbered entry) that has the logs, points and progress in `fields`."""
     framed = {key: [(seq, value)] for key, value in fields.items() if key != "progress"}
     if "progress" in fields:
         framed["progress"] = fields["progress"]  # type: ignore[assignment]
@@ -54,7 +54,7 @@ async def whole_log(store: Reports, *, attempt: int = 1, page: int = 1000) -> by
 
 
 async def sample(store: Reports, **options: int) -> Sequence[MetricPoint]:
-    """Return the sample of the metric `loss`."""
+    """Return the stored points of the metric `loss`, reduced for a chart."""
     return (await store.samples(JOB, 1, ["loss"], **options)).points["loss"]
 
 

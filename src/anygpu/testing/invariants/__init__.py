@@ -22,9 +22,9 @@ __all__ = ["Violation", "violations"]
 
 
 async def violations(world: SimWorld) -> list[Violation]:
-    """Check all invariants.
+    """Check all invariants of a history, and return what violates them.
 
-    A job with a damaged event is excepted: only its machines are checked, which must end all the same.
+    For a job with a damaged event, only its machines are checked: they must end all the same.
     """
     every = job_timelines(world)
     timelines = {job_id: each for job_id, each in every.items() if job_id not in world.damaged_jobs}

@@ -106,9 +106,9 @@ def _consent(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[
 
 
 def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: float) -> int:
-    """Return the cost of one machine for `seconds` more, rounded up to a billing step.
+    """Return how far a budget may be exceeded: the cost of one machine for `seconds` more, in full billing steps.
 
-    This is how far a budget may be exceeded (docs/explanation/money.md, Budgets).
+    docs/explanation/money.md (Budgets) explains this.
     """
     step_s = max((max(p.tariff.step_s, p.tariff.minimum_s) for p, _ in bills), default=0)
     return round(price * (seconds + step_s) / 3600)
@@ -136,7 +136,7 @@ def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 def _first_machine(world: SimWorld, name: str, until: float) -> list[tuple[SimProvider, SimMachine]]:
     """Return a list with the first machine called `name` that was listed before `until`, and its provider.
 
-    The list is empty if there is none. Other machines of that name are not counted: the sweeper ends them.
+    The list is empty if there is none. Later machines of that name are not counted here, because the sweeper ends them.
     """
     return [(p, m) for p, m in machines_of(world, name) if m.listed_from < until - OBSERVATION_S][:1]
 

@@ -1,4 +1,4 @@
-"""Invariants 8 (no acknowledged data is lost or duplicated) and 10 (folding again gives the same state)."""
+"""Invariants 8 (no confirmed data is lost or duplicated) and 10 (computing a state again gives the same state)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class TimedEvent(Generic[E]):
-    """An event with the virtual time of its commit, in seconds."""
+    """An event, and when it was committed (virtual time in seconds)."""
 
     at: float
     event: E

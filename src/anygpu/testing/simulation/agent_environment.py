@@ -41,7 +41,7 @@ class AgentEnvironment:
         return await self.network.call(connection, invoke)
 
     def maybe_disturb(self, machine: SimMachine, record: AgentRecord) -> None:
-        """Cut the machine's network or pause the machine for a while, if the fault injector decides so."""
+        """Cut the machine's network or pause the machine for a while, if a random fault is due."""
         now = self.loop.time()
         if self.faults.occurs(Fault.PARTITIONED):
             machine.cut_off_until = now + self.faults.uniform(10, 150)

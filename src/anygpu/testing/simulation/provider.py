@@ -58,7 +58,7 @@ MOMENTS = {
 
 
 class SimGuest(Protocol):
-    """The program that runs on a machine after boot."""
+    """Interface of the program that runs on a simulated machine after boot."""
 
     def start(self) -> None: ...
 
@@ -217,7 +217,7 @@ class SimProvider:
             self.end(machine)
 
     def maybe_interrupt(self, machine: SimMachine, what: str, factor: float = 1.0) -> None:
-        """Preempt the machine, or kill the machine or its agent, if the fault injector decides so."""
+        """Preempt the machine, or kill it or its agent, if a random fault is due."""
         if machine.ended_at is not None or machine.noticed:
             return
         for fault, notice_s in NOTICES:

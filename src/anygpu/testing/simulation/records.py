@@ -119,7 +119,7 @@ CONTROL_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A committed event, with the time, the process that wrote it, and the leader at that time."""
+    """A committed event, with the time, the process that wrote it, and the process that held the control lease then."""
 
     at: float
     process: str

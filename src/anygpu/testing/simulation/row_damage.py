@@ -17,7 +17,7 @@ VIEWS = ("", "null", "[]", '{"id": "', '{"status": "unknown"}')
 
 
 class RowDamager:
-    """Damages stored views of live jobs, and the events of at most one job, which then cannot be folded.
+    """Damages stored states of live jobs, and the events of at most one job, whose state then cannot be computed.
 
     It has its own random numbers, so that histories on the memory journal do not depend on it.
     """

@@ -217,7 +217,7 @@ def _restarts_on_spot(rng: random.Random, seed: str) -> Scenario:
 def _that_may_restart(job: SimJob, rng: random.Random, *, only_spot: bool) -> SimJob:
     """Return the job with a script that may start from the beginning although a checkpoint is restored.
 
-    If there are only interruptible machines, the job must allow them, or it would wait for ever.
+    If there are only interruptible machines, the job must allow them, because it could never start otherwise.
     """
     resumes, reports = rng.random() < 0.3, rng.random() < 0.7
     return replace(
@@ -329,8 +329,7 @@ def _one_project(seed: int) -> Scenario:
 def _with_stalling_leader(scenario: Scenario) -> Scenario:
     """Return the scenario with control processes that often stall.
 
-    While the leader stalls, the other process takes over, and the old leader must notice this when it
-    continues.
+    While the process with the lease stalls, the other one takes over. The first one must notice this when it continues.
     """
     return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
 

@@ -109,7 +109,7 @@ class SimWorld:
         return max((job.at for job in self.scenario.jobs), default=0.0)
 
     async def _disturb(self) -> None:
-        """Every 5 seconds, change the wall clock and prices if the fault injector decides so."""
+        """Change the wall clock and prices every 5 seconds, if a random fault is due."""
         while self.faults.active:
             await asyncio.sleep(5)
             for tariff in (provider.tariff for provider in self.providers if provider.tariff.price):
