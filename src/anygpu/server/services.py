@@ -13,7 +13,9 @@ from anygpu.control.clock import Clock
 from anygpu.control.jobs import Jobs
 from anygpu.server.jobs.planning import JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.jobs.summaries import SummaryReader
 from anygpu.server.live.stream import StreamSources
+from anygpu.server.live.summaries import SummaryFeeds
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import Retention
 from anygpu.settings import LimitSettings
@@ -47,6 +49,8 @@ class Services:
     outcomes: Outcomes
     stream_sources: StreamSources
     stream_access: StreamAccessWatch
+    summaries: SummaryReader
+    summary_feeds: SummaryFeeds
     queue: QueueSnapshot
     metrics: ServerMetrics
     host_telemetry: HostTelemetry

@@ -29,8 +29,10 @@ from anygpu.server.http.origins import Origin, accepted_hosts, parse_origin
 from anygpu.server.jobs.admission import JobAdmission
 from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.jobs.summaries import SummaryReader
 from anygpu.server.live.hub import Hub
 from anygpu.server.live.stream import StreamSources
+from anygpu.server.live.summaries import SummaryFeeds, SummarySources
 from anygpu.server.process import log, state
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
 from anygpu.server.process.connections import ConnectionLimits
@@ -177,6 +179,11 @@ async def _assemble(
         min_run_s=policy.min_run_s,
         has_peers=not settings.embedded,
     )
+    queue = QueueSnapshot(stores.journal, runtime.clock, policy)
+    summaries = SummaryReader(stores.reports, queue, runtime.clock)
+    summary_sources = SummarySources(
+        stores.journal, summaries.read, queue.live, log.failure, _poll_s(settings)
+    )
     services = Services(
         journal=stores.journal,
         reports=stores.reports,
@@ -202,7 +209,9 @@ async def _assemble(
             journal=stores.journal, reports=stores.reports, hub=hub, poll_s=_poll_s(settings)
         ),
         stream_access=stream_access,
-        queue=QueueSnapshot(stores.journal, runtime.clock, policy),
+        summaries=summaries,
+        summary_feeds=SummaryFeeds(summary_sources, hub),
+        queue=queue,
         metrics=ServerMetrics(),
         host_telemetry=HostTelemetry(str(settings.state)),
         clock=runtime.clock,

@@ -142,6 +142,8 @@ class Hub:
         self._thread = threading.get_ident()
         self._feeds: WeakValueDictionary[tuple[str, str], EventFeed] = WeakValueDictionary()
         self._signals: WeakValueDictionary[str, ChangeSignal] = WeakValueDictionary()
+        self._listeners: dict[tuple[str, str], Callable[[str], None]] = {}
+        self._closed = asyncio.Event()
         self._reads: OrderedDict[tuple[Any, ...], tuple[float, asyncio.Future[Any]]] = OrderedDict()
 
     def on_commit(self, recorded: Sequence[Recorded]) -> None:
@@ -160,6 +162,13 @@ class Hub:
 
     def signal(self, job_id: str) -> ChangeSignal:
         return self._signals.setdefault(job_id, ChangeSignal())
+
+    def add_listener(self, project: tuple[str, str], notify: Callable[[str], None]) -> None:
+        """Call `notify` with the id of each job of a project that has new events, and of any job that reports."""
+        self._listeners[project] = notify
+
+    def remove_listener(self, project: tuple[str, str]) -> None:
+        del self._listeners[project]
 
     def require_capacity(self) -> None:
         """Raise RateLimited if there are too many streams. Call it before the response begins."""
@@ -192,10 +201,15 @@ class Hub:
     def close(self) -> None:
         """End every stream. Clients reconnect with their cursor."""
         self.closing = True
+        self._closed.set()
         for _, feed in self.feeds():
             feed.signal.wake_all()
         for signal in list(self._signals.values()):
             signal.wake_all()
+
+    async def wait_closed(self) -> None:
+        """Wait until the server stops."""
+        await self._closed.wait()
 
     def _in_loop(self, call: Callable[[Any], None], argument: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -208,12 +222,16 @@ class Hub:
             feed = self._feeds.get((each.organisation, each.project))
             if feed is not None and feed.add(stream_entry(each)):
                 feed.signal.fire(events=1)
+            if notify := self._listeners.get((each.organisation, each.project)):
+                notify(each.job_id)
             if signal := self._signals.get(each.job_id):
                 signal.fire(events=1)
 
     def _notify_job(self, job_id: str) -> None:
         if signal := self._signals.get(job_id):
             signal.fire(reports=1)
+        for notify in self._listeners.values():
+            notify(job_id)
 
 
 def _resolve_waiter(waiter: asyncio.Future[bool], answer: bool) -> None:

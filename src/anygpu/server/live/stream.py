@@ -28,6 +28,7 @@ ATTEMPT_EVENTS = frozenset(
 )
 
 MessageBatch = list[str]
+_END = '{"kind": "end"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,11 @@ def follow_job(
 ) -> AsyncGenerator[MessageBatch, None]:
     """Yield events, logs, metrics and progress of a job, until it has ended and everything was yielded."""
     return _JobFollower(sources, scope, view, cursor, include, access).run()
+
+
+def is_end(texts: MessageBatch) -> bool:
+    """Return whether this batch is the last one of a job's stream, which says how the job ended."""
+    return texts[-1].startswith(_END)
 
 
 class _PingTimer:

@@ -94,7 +94,7 @@ async def list_jobs(
         limit=min(limit, services.limits.page_jobs),
     )
     page = await services.journal.find(caller.scope, query)
-    return JsonResponse({"jobs": await _job_summaries(services, page.jobs), "next_cursor": page.next_cursor})
+    return JsonResponse({"jobs": await services.summaries.read(page.jobs), "next_cursor": page.next_cursor})
 
 
 @router.get("/{ref}", response_model=JobDetails, response_description="The job.")
@@ -236,23 +236,6 @@ async def _recent_logs(services: Services, view: JobView) -> list[str]:
     lines = render.last_lines(part.data, RECENT_LOG_LINES + 1)
     cut = part.end > len(part.data) and len(lines) <= RECENT_LOG_LINES
     return lines[1:] if cut else lines[-RECENT_LOG_LINES:]  # the first line of a part may be incomplete
-
-
-async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list[render.JsonObject]:
-    keys = [(view.id, len(view.attempts)) for view in views if view.attempts]
-    rows = await services.reports.states(keys) if keys else {}
-    waiting = any(not view.is_terminal and view.live_attempt is None for view in views)
-    positions = await services.queue.positions() if waiting else {}
-    now_ms = services.clock.wall_ms()
-    return [
-        render.render_summary(
-            view,
-            rows.get((view.id, len(view.attempts)), ReportState()),
-            queue_position=positions[view.id].position if view.id in positions else None,
-            now_ms=now_ms,
-        )
-        for view in views
-    ]
 
 
 def split_values(values: list[str] | None) -> tuple[str, ...]:

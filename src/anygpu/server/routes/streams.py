@@ -17,7 +17,14 @@ from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.live.sockets import encode_frames
-from anygpu.server.live.stream import ALL_KINDS, MessageBatch, StreamPosition, follow_job, follow_project
+from anygpu.server.live.stream import (
+    ALL_KINDS,
+    MessageBatch,
+    StreamPosition,
+    follow_job,
+    follow_project,
+    is_end,
+)
 from anygpu.server.routes.jobs import JobRef
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.tenancy.auth import Caller
@@ -156,7 +163,7 @@ async def _send_batches(socket: WebSocket, batches: AsyncGenerator[MessageBatch,
             async with aclosing(batches):
                 async for texts in batches:
                     await socket.send({"type": "websocket.send", "frames": encode_frames(texts)})
-                    code = NORMAL_END if texts[-1].startswith('{"kind": "end"') else SERVICE_RESTART
+                    code = NORMAL_END if is_end(texts) else SERVICE_RESTART
         except AnygpuError as error:
             await socket.send_text(_problem_message(error))
             code = POLICY_VIOLATION if isinstance(error, Unauthorized) else SERVICE_RESTART
