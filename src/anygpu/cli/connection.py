@@ -52,7 +52,7 @@ def _locator(context: Context, start: bool) -> EndpointLocator:
 
 
 class _EmbeddedLocator:
-    """A callable that finds the server on this computer.
+    """Finds the server on this computer when it is called.
 
     A server that crashed is always started again. A server that was stopped is started only if `start` is true.
     """

@@ -1,10 +1,9 @@
-"""Decide which jobs run on the GPUs of a pool that several tenants share.
+"""Decide which jobs run on the GPUs of a machine (the pool) that several projects (the tenants) share.
 
-Each tenant has a quota of GPUs and may be allowed to borrow idle ones. Jobs that have waited for a day go
-first. The others are sorted by priority, then by the GPU time they have used, then by their tenant's recent
-usage, then by submission time. The duration of a job is not known in advance, so jobs that have used little
-GPU time go first: most jobs are short, and a long job loses little by waiting for a short one.
-docs/explanation/queue.md has the measurements.
+Each tenant has a quota of GPUs and may be allowed to borrow idle ones. Jobs that have waited for a day go first. The
+others are sorted by priority, then by the GPU time they have used, then by their tenant's recent usage, then by
+submission time. The duration of a job is not known in advance, so jobs that have used little GPU time go first: most
+jobs are short, and a long job loses little by waiting for a short one. docs/explanation/queue.md has the measurements.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ DEFAULT_RULES = FairShareRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolTenant:
-    """A tenant of the pool: guaranteed GPUs, recent usage, and whether it may borrow idle GPUs of others."""
+    """A project that shares the GPUs: its guaranteed GPUs, its recent usage, and whether it may borrow others."""
 
     quota_gpus: int = 0
     usage: SlotUsage = field(default_factory=SlotUsage)
@@ -45,7 +44,7 @@ class PoolTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolJob:
-    """A job that runs or waits in the pool."""
+    """A job that runs on the shared GPUs or waits for them."""
 
     id: str
     tenant: str
@@ -82,7 +81,7 @@ class PoolJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Ids of jobs to preempt now and of jobs to start once their GPUs are free, and why the others wait."""
+    """The jobs to preempt now, the jobs to start once their GPUs are free, and why the others wait."""
 
     start: tuple[str, ...] = ()
     preempt: tuple[str, ...] = ()
@@ -99,7 +98,7 @@ def allocate(
     now_s: float,
     rules: FairShareRules = DEFAULT_RULES,
 ) -> Allocation:
-    """Decide which jobs of a pool with `gpus` GPUs run from now on. A pure function."""
+    """Decide which jobs run from now on, on a machine with `gpus` GPUs. A pure function."""
     ordered = sort_jobs(jobs, tenants, now_s, rules)
     pool = _Pool(gpus, tenants, rules)
     for job in ordered:
@@ -123,8 +122,9 @@ def sort_jobs(
 ) -> list[PoolJob]:
     """Return the jobs in the order in which they should get GPUs.
 
-    Among jobs of the same priority and band of used GPU time, running jobs come before waiting ones. So a
-    tenant's usage decides which waiting job starts next, but never stops a running job.
+    Jobs are first compared by priority and by a band of the GPU time they have used: short, medium or long. Within
+    these, running jobs come before waiting ones. So a project's usage decides which waiting job starts next, but never
+    stops a running job.
     """
     usage = {name: tenant.usage.decayed(now_s) for name, tenant in tenants.items()}
 
@@ -145,7 +145,7 @@ def sort_jobs(
 
 
 class _Pool:
-    """The free GPUs of a pool, and the jobs that have been given GPUs so far."""
+    """The GPUs that are still free, and the jobs that have been given GPUs so far."""
 
     def __init__(self, gpus: int, tenants: Mapping[str, PoolTenant], rules: FairShareRules) -> None:
         self.gpus, self.free = gpus, gpus
@@ -159,7 +159,7 @@ class _Pool:
         self.by_tenant[job.tenant] = self.by_tenant.get(job.tenant, 0) + job.gpus
 
     def allocate(self, ordered: Sequence[PoolJob], now_s: float, *, borrowing: bool) -> None:
-        """Give GPUs to the jobs in order; with `borrowing`, also beyond the quota of their tenant.
+        """Give GPUs to the jobs in order. With `borrowing`, a project may also get more than its quota.
 
         A job that needs more GPUs than are free is skipped, so that smaller jobs behind it can use them.
         """

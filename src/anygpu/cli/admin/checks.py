@@ -1,4 +1,4 @@
-"""The checks of `anygpu doctor` that concern a first job: its Python, GPU driver, dataset, backends and slots."""
+"""The checks of `anygpu doctor` for a first job: its Python, GPU driver, dataset, backends and free machines."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def _check_modules(trainer: str, modules: Mapping[str, str]) -> Iterator[CheckRe
 
 
 def check_backends(client: Client) -> Iterator[CheckResult]:
-    """Check credentials, quota, balance and offers of every configured backend, and the slots of own machines."""
+    """Check credentials, quota, balance and offers of every backend, and the free GPUs and CPUs of own machines."""
     for each in client.backends.list()["backends"]:
         try:
             yield backend_result(client.backends.check(each["name"]))

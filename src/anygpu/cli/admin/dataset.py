@@ -23,7 +23,7 @@ IMBALANCED = 10  # warn when the most frequent class is this many times as frequ
 
 
 def finding_lines(path: Path, findings: Iterable["Finding"]) -> list[str]:
-    """Return one line for each problem found: file, line number and text. Long lines are not cut."""
+    """Return one line for each problem in a dataset: file, line number and text. Long lines are not cut."""
     root = (path if path.is_dir() else path.parent).resolve()
     on = use_colour()
     return [f"{paint(_finding_location(each, root), 'cyan', on=on)}: {each.what}" for each in findings]

@@ -11,7 +11,7 @@ MAX_RECOVERY_S = 40.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoMachine:
-    """A machine that ran an attempt of the demo's job."""
+    """A simulated machine that ran an attempt of the demo's job."""
 
     name: str
     backend: str

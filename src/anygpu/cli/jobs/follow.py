@@ -51,7 +51,7 @@ Event = Mapping[str, Any]
 
 
 class JobEnding:
-    """The exit code and summary of an ended job, collected from its events."""
+    """Collects the exit code and the summary of a job from its events, until it has ended."""
 
     def __init__(self) -> None:
         self.exit_code: int | None = None

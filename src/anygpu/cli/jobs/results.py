@@ -12,9 +12,9 @@ from anygpu.sdk.home import HomeDirectory, HomeFile, ran_in_copy
 
 
 def bring_results_home(client: Client, job_id: str, directory: Path, since_ns: int, *, as_json: bool) -> None:
-    """Download the results of an ended job to `directory`, if the job ran in a copy of it.
+    """Download the results of an ended job to `directory`, if the job ran in a copy of that directory.
 
-    Problems are printed, and change no exit code: the results stay on the server.
+    Problems are printed and do not change the exit code, because the results stay on the server.
     """
     try:
         if ran_in_copy(client.job(job_id)):

@@ -32,7 +32,7 @@ class Dashboard:
     height: int = 8
 
     def seed(self) -> None:
-        """Load the values that the server has of the job: for the first view, and for the last one."""
+        """Load everything that the server already knows about the job: for the first view, and for the last one."""
         self.status.attempt = self.job.get("attempt") or 0
         self.status.metrics.update(self.job.get("metrics") or {})
         self.update(

@@ -154,7 +154,7 @@ def _fit_columns(sizes: Sequence[int], width: int) -> list[int]:
 
 
 def _record(heading: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """Return one row of a table as lines of the form `HEADING  value`."""
+    """Return one row of a table as several lines of the form `HEADING  value`."""
     pairs = [(name, value) for name, value in zip(heading, row, strict=True) if value]
     return fields(pairs, columns=width)
 

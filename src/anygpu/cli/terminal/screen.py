@@ -30,7 +30,7 @@ def write_output(data: bytes) -> None:
 
 
 class Screen:
-    """Output to pipes and files: log bytes go to standard output, messages to standard error."""
+    """Prints the output of a job to a pipe or file: log bytes to standard output, messages to standard error."""
 
     def __init__(self, *, raw: bool = False) -> None:
         self._filter = output_filter(raw=raw)
@@ -51,7 +51,7 @@ class Screen:
 
 
 class LiveScreen(Screen):
-    """Output to a terminal.
+    """Prints the output of a job to a terminal.
 
     Complete lines scroll; the incomplete line and the status line stay at the bottom. A thread redraws the status line
     every second, so that the time of a job that waits or prints nothing goes on.

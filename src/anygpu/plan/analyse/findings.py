@@ -18,7 +18,7 @@ Severity = Literal["costs", "risks", "hint"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFinding(Generic[T]):
-    """One value found in the code, with its location, confidence (0 to 1) and the reason for the value."""
+    """A value that was found in the code, with its location, its confidence (0 to 1) and the reason for it."""
 
     value: T
     file: str = ""
@@ -96,7 +96,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadCharacteristics:
-    """Properties of a job that the planner needs, each with the place in the code it was derived from."""
+    """Properties of a job that the planner needs, such as duration and GPU memory, each with the code that shows it."""
 
     duration_hours: CodeFinding[float]  # on `gpus` reference GPUs
     duration_range_hours: tuple[float, float]

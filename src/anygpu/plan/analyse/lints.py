@@ -164,7 +164,7 @@ def _frequent_evaluation(code: Code) -> Iterator[Lint]:
 
 
 def _steps_optimiser(loop: ast.AST) -> bool:
-    """Return whether this loop computes gradients itself, and not only in a loop nested inside it."""
+    """Return whether a loop trains the model itself, and not only in a loop that is nested inside it."""
     body = getattr(loop, "body", [])
     direct = [
         node

@@ -103,7 +103,7 @@ def _fields(code: Code) -> Analysis:
 
 
 def _imported(main: SourceFile, files: Mapping[str, bytes | str]) -> tuple[SourceFile, ...]:
-    """Return the modules among `files` that the script imports, directly or indirectly.
+    """Return the files among `files` that the script imports, directly or indirectly.
 
     Imports are followed three levels deep, up to a number of files and a total size.
     """
@@ -130,7 +130,7 @@ def _module_files(main: SourceFile, files: Mapping[str, bytes | str]) -> list[st
 
 
 def _less_sure(read: Analysis, sources: Sequence[SourceFile]) -> Analysis:
-    """Lower the confidence of values from files that could not be parsed completely.
+    """Return the findings with lower confidence if they come from files that could not be parsed completely.
 
     If the script itself is such a file, the confidence of all values is lowered.
     """

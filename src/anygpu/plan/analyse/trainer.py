@@ -44,7 +44,7 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
 
 
 def _resumes(trainer: str) -> CodeFinding[bool]:
-    """Return that the trainer saves checkpoints and resumes.
+    """Return the finding that the trainer saves checkpoints and resumes from them.
 
     This is certain for a built-in trainer. Other trainers should do so, but it has not been checked.
     """

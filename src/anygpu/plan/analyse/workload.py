@@ -72,7 +72,7 @@ def estimate_effort(analysis: Analysis) -> Effort | None:
 
 
 def _batches(analysis: Analysis) -> float | None:
-    """Return the total number of batches of one GPU's size; None if unknown.
+    """Return how many batches are processed in total, each of the size for one GPU; None if unknown.
 
     It is steps times gradient accumulation, or epochs times batches per epoch.
     """
@@ -87,10 +87,10 @@ def _batches(analysis: Analysis) -> float | None:
 
 
 def _sharing(analysis: Analysis) -> WorkSharing:
-    """Return how the work is divided between GPUs.
+    """Return how the work is divided among the GPUs.
 
-    A training that is given in epochs is divided between all GPUs. If it is given in steps, each GPU does
-    every step, unless the code divides the batch or the accumulation.
+    A training that is given in epochs is divided among all GPUs. If it is given in steps, each GPU does every step,
+    unless the code divides the batch size or the gradient accumulation.
     """
     divided = analysis.split_across_gpus.value if analysis.split_across_gpus is not None else ""
     if divided == "batch" or (analysis.multi_gpu is not None and analysis.multi_gpu.value == "dp"):
@@ -129,7 +129,7 @@ def _length_assumptions(analysis: Analysis) -> Iterator[Assumption]:
 
 
 def _unsure_count(what: str, found: CodeFinding[int] | CodeFinding[float] | None) -> Iterator[Assumption]:
-    """Yield an assumption if the confidence in a count is low."""
+    """Yield an assumption for the plan if a number, such as that of the epochs, has low confidence."""
     if found is not None and found.confidence < LIKELY:
         yield Assumption(what=f"the {what} may be wrong", factor=1.5 if found.confidence >= GUESS else 3.0)
 
@@ -334,6 +334,6 @@ def _epoch_steps(analysis: Analysis) -> int:
 
 
 def _tolerance(hours: CodeFinding[float], gpus: int) -> CodeFinding[float]:
-    """Return the cost in dollars that is assumed to be acceptable: twice the expected on-demand cost."""
+    """Return the cost in dollars that is assumed to be acceptable to the user: twice the expected on-demand cost."""
     dollars = round(2 * REFERENCE_DOLLARS_PER_HOUR * gpus * hours.value, 2)
     return CodeFinding(value=dollars, confidence=VAGUE, because="twice the expected time at a typical price")

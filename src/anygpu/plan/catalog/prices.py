@@ -94,7 +94,7 @@ class CatalogOffers(Sequence[CatalogOffer]):
         return map(self._catalog.offer_at, self._positions)
 
     def one_per_shape(self) -> "CatalogOffers":
-        """Return the offer in the cheapest region for each machine type and market (on-demand or spot)."""
+        """Return one offer for each machine type, on demand and as spot: that in the cheapest region."""
         return CatalogOffers(self._catalog, self._catalog.cheapest_per_shape(self._positions))
 
     def region_counts(self) -> dict[tuple[str, str, bool], int]:
@@ -108,7 +108,7 @@ V = TypeVar("V")
 
 
 class MachineShape(NamedTuple):
-    """A machine type in a market (on-demand or spot), in any region."""
+    """A machine type, either on demand or as spot, in any region."""
 
     cloud: str
     name: str
@@ -231,7 +231,7 @@ class Catalog:
         return self._sources[self._source_index[row]].age_days
 
     def rows_by_shape(self) -> Iterator[Sequence[int]]:
-        """Return an iterator that yields the row numbers of each machine shape, cheapest row first."""
+        """Return an iterator over machine types and markets, each with its row numbers in the table, cheapest first."""
         results = [array("l") for _ in self._shapes]
         for row, shape in enumerate(self._shape_index):
             results[shape].append(row)
@@ -253,7 +253,7 @@ class Catalog:
     def _matching_shapes(
         self, need: Resources, clouds: Collection[str], spot: bool | None, dedicated: bool, least_gib: float
     ) -> bytearray:
-        """Return one byte per machine shape: 1 if the shape matches the search, else 0."""
+        """Return one byte per machine type and market (on-demand or spot): 1 if it matches the search, else 0."""
         kinds = _matching_kinds({shape.gpu for shape in self._shapes}, need.gpu)
         places = {each.cloud for each in terms().values() if _is_allowed(each, clouds, dedicated)}
         return bytearray(
@@ -303,7 +303,7 @@ def _shape(row: PriceRow) -> MachineShape:
 
 
 def _index_values(values: list[V]) -> tuple[list[V], "array[int]"]:
-    """Return the distinct values, and for each value its index among them."""
+    """Return the different values, and for each given value its index among them."""
     numbers: dict[V, int] = {}
     column = array("l", [numbers.setdefault(value, len(numbers)) for value in values])
     return list(numbers), column

@@ -142,7 +142,7 @@ def _convert(listed: Sequence[SkyPilotRow], cloud: str, source: str, recorded: s
 
 
 def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
-    """Return the cheapest row for each machine type, region and market, whatever its zone."""
+    """Return the cheapest row for each machine type, region and market (on-demand or spot), whatever its zone."""
     best: dict[RowKey, PriceRow] = {}
     for row in rows:
         known = best.setdefault(row.key, row)

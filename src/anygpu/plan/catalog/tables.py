@@ -31,7 +31,7 @@ RowKey = tuple[str, str, str, bool]
 
 
 class PriceRow(NamedTuple):
-    """The list price of a machine type in one region and market."""
+    """The list price of a machine type in one region, either on demand or as spot."""
 
     cloud: str
     instance_type: str

@@ -7,7 +7,7 @@ from anygpu.plan.offers.consent import PAID_FLAG
 
 
 class Availability(IntEnum):
-    """What is missing before a job can start on an offer. Plans list offers with lower values first."""
+    """How soon a job can use an offer: now, or what is missing before. Plans list offers with lower values first."""
 
     READY = 0
     FULL = 1  # no slot is free now

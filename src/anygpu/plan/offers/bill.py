@@ -81,7 +81,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimate:
-    """What an estimate needs to know about the job: training time, setup time and data to transfer."""
+    """The properties of a job that its time and cost depend on: training time, setup time and data to transfer."""
 
     training_s: Span  # on this offer, without interruptions
     save_s: float = 5.0  # how long one checkpoint pauses training
@@ -93,7 +93,7 @@ class RunEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """What an estimate needs to know about the machine: boot time, egress price, interruptions, bandwidth."""
+    """The properties of a machine that time and cost depend on: boot time, egress price, interruptions, bandwidth."""
 
     boot_s: float = 60.0
     egress_microusd_per_gib: int = 0
@@ -117,13 +117,13 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTime:
-    """Wall time of a job from launch to end, and the number of runs the job is split into."""
+    """The time of a job from launch to end, and how many machines it uses one after another (runs)."""
 
     wall_s: float
     runs: int
 
     def billed_s(self, offer: Offer) -> int:
-        """Return the billed seconds of all runs. The billing rule is applied to each run separately."""
+        """Return the billed seconds of all runs together. The billing rule is applied to each run separately."""
         return self.runs * offer.billing.billed_s(round(self.wall_s / self.runs))
 
     def cost_microusd(self, offer: Offer) -> int:

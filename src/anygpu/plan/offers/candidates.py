@@ -13,7 +13,7 @@ RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5  # assumed when the offer states no waitin
 
 
 class BackendTerms(NamedTuple):
-    """What a backend charges apart from the prices of its offers: remaining credit and egress price."""
+    """What a backend charges apart from the prices of its machines: remaining credit, and the price of downloads."""
 
     credit_microusd: int = 0  # remaining credit of the organisation
     egress_microusd_per_gib: int = 0
@@ -73,7 +73,10 @@ class CandidateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PerformanceClass:
-    """Groups that differ only in CPUs, memory and disk: a run takes equally long on all of them."""
+    """Machines on which a run takes equally long, and which are billed equally.
+
+    They may differ in CPUs, memory and disk.
+    """
 
     combined: CandidateGroup  # all groups as one, for jobs without size requirements
     groups: Sequence[CandidateGroup]
@@ -97,7 +100,7 @@ class CandidateSet(Sequence[Candidate]):
 
     @property
     def classes(self) -> Iterator[PerformanceClass]:
-        """The performance classes, in an order that does not depend on the order of the candidates."""
+        """The candidates grouped by speed, in an order that does not depend on the order of the candidates."""
         return (each for _, each in self._classes)
 
     @classmethod
@@ -218,7 +221,7 @@ def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
 
 
 def _renumber(performance_class: PerformanceClass, first: int) -> PerformanceClass:
-    """Return the class with `first` added to the index of every candidate."""
+    """Return the group with `first` added to the index of every candidate."""
     combined, *groups = (
         replace(each, indices=[first + index for index in each.indices])
         for each in (performance_class.combined, *performance_class.groups)

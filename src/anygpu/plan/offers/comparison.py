@@ -97,7 +97,7 @@ class Comparison:
 
     @cached_property
     def by_offer(self) -> Mapping[OfferKey, RankedOffer]:
-        """All candidates by the key of their offer.
+        """All candidates, found by the identity (key) of their offer.
 
         This builds a `RankedOffer` for every candidate, which is slow for a large comparison.
         """
@@ -299,7 +299,7 @@ def _rejections(rejections: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
 
 
 def _workload_rows(analysis: Analysis | None, choice: RankedOffer | None) -> list[dict[str, str]]:
-    """Return what was found about the job. A time from past runs replaces the one that the code suggests."""
+    """Return the values that were found about the job. A time from past runs replaces the one from the code."""
     rows = [*(summary(analysis) if analysis is not None else ())]
     if choice is not None and choice.basis == "history":
         rows = [row for row in rows if row.what.partition(" ")[0] != "time"] + [_past_time_row(choice)]

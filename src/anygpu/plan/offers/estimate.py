@@ -52,7 +52,10 @@ class DurationPrediction:
 
 
 class PredictedProblem(NamedTuple):
-    """Why a candidate does not fit by the analysis of the job. A doubtful problem only warns and ranks it lower."""
+    """A problem that the job is predicted to have on a candidate, such as too little GPU memory.
+
+    If the problem is doubtful, the candidate is not rejected but gets a warning and a lower rank.
+    """
 
     reason: str
     is_doubtful: bool
@@ -114,7 +117,7 @@ class Estimator:
         return estimate_bill(candidate.offer, *self._run_estimate(candidate, training_s))
 
     def run_time_and_egress(self, candidate: Candidate, training_s: Span) -> tuple[RunTime, int]:
-        """Return the run time, and the egress cost in micro-dollars. Candidates are ranked by these two."""
+        """Return the run time, and the cost of downloads (egress) in micro-dollars. Candidates are ranked by these."""
         run, overheads = self._run_estimate(candidate, training_s)
         return run_time(candidate.offer, run, overheads, training_s.expected), egress_microusd(run, overheads)
 
@@ -148,9 +151,9 @@ class Estimator:
         return READY_S if candidate.configured and not candidate.offer.is_paid and not installs else INSTALL_S
 
     def unsuitable_reason(self, candidate: Candidate) -> str:
-        """Return why no machine of the candidate's performance class fits, in any size or location.
+        """Return why no machine with this GPU, backend and speed fits the job, whatever its size and location.
 
-        Return an empty string if a machine of the class may fit.
+        Return an empty string if one may fit.
         """
         resumable = (self.can_resume or None) if self.resumable is None else self.resumable
         if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumable):
@@ -200,14 +203,14 @@ class Estimator:
         )
 
     def doubt(self, candidate: Candidate, bill: Bill) -> str:
-        """Return the problem that the candidate may have but that does not reject it; empty if there is none."""
+        """Return a problem that the candidate may have, but that is too uncertain to reject it; empty if none."""
         problem = self.predicted_problem(candidate, bill.wall_s.expected, bill.runs)
         if problem is not None and problem.is_doubtful:
             return problem.reason
         return self.over_limit_reason if self._exceeds_limit(candidate, bill, doubtful=True) else ""
 
     def predicted_problem(self, candidate: Candidate, wall_s: float, runs: int) -> PredictedProblem | None:
-        """Return the problem that the analysis shows for any price of the candidate; None if it shows none.
+        """Return the problem that the analysis of the job predicts for this machine at any price; None if none.
 
         On an own machine every problem is doubtful, because trying costs nothing.
         """
@@ -224,16 +227,16 @@ class Estimator:
         return None
 
     def doubts_duration(self, offer: Offer) -> bool:
-        """Return whether the predicted time on the offer has low confidence, so that it rejects no offer."""
+        """Return whether the predicted time on the offer is too uncertain to reject the offer."""
         return self._confidence(self.predict_duration(offer)) == "low"
 
     def doubts_cost(self, offer: Offer) -> bool:
-        """Return whether a predicted cost above the limit only warns: on own machines, and for a rough guess."""
+        """Return whether the predicted cost is too uncertain to reject the offer. It always is on own machines."""
         return not offer.is_rented or self.doubts_duration(offer)
 
     @property
     def _doubts_memory(self) -> bool:
-        """Whether the prediction of the GPU memory has low confidence, or the job itself names the GPU."""
+        """Whether the predicted GPU memory is too uncertain to reject an offer, or the job itself names the GPU."""
         gpu, needs = self.spec.resources.gpu, self.characteristics
         if gpu is not None and (gpu.kind or gpu.memory_gib):
             return True

@@ -77,7 +77,7 @@ class RemainingWork:
 
 @dataclass(frozen=True, slots=True)
 class MigrationScenario:
-    """Assumptions about setup time and interruptions after a move, for the expected or the worst case."""
+    """Assumptions about what follows a move, for the expected or the worst case: setup time and interruptions."""
 
     worst_case: bool
 
@@ -253,7 +253,7 @@ def _exceeds_minimum(savings: Savings, strategy: str | None, policy: MigrationPo
 
 
 def _worst_stay_s(option: MigrationOption) -> float:
-    """Return the remaining seconds if the job stays, for the work that the worst case of the move assumes."""
+    """Return the remaining seconds if the job stays, for the amount of work that the worst case of the move has."""
     return option.worst_case.wall_s + option.pessimistic[-1].time_s
 
 

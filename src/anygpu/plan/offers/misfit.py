@@ -19,7 +19,7 @@ LOCATION_FIELDS = ("region", "zone", "machine type")
 
 
 class Misfit(NamedTuple):
-    """Why no backend fits: what is wrong, and what to do."""
+    """The reason why no backend can run a job, and what the user can do."""
 
     message: str
     hint: str

@@ -17,7 +17,7 @@ from anygpu.plan.offers.wording import BestValues
 
 
 class RunCost(NamedTuple):
-    """Wall time, billed time, number of runs and egress cost of a job on a class of machines."""
+    """Time, billed time, number of runs and download cost of a job on machines that are equally fast."""
 
     wall_s: float
     billed_s: int
@@ -32,7 +32,7 @@ class RunCost(NamedTuple):
         return price * self.billed_s / HOUR_S + self.egress_microusd
 
     def count_within(self, limit_microusd: int, prices: Sequence[float]) -> int:
-        """Return how many of the prices, which are ascending, lead to a rounded cost within the limit."""
+        """Return at how many of these ascending prices the rounded cost of the run is within the limit."""
         limit = limit_microusd + 0.5
         return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
 
@@ -41,7 +41,7 @@ NO_RUN = RunCost(0.0, 0, 1, 0)
 
 
 class FittingGroup(NamedTuple):
-    """Candidates of one performance class that fit the job, cheapest first."""
+    """Equally fast candidates that fit the job, cheapest first."""
 
     representative: Candidate
     indices: Sequence[int]
@@ -68,11 +68,10 @@ class Rejection(NamedTuple):
 
 
 class OfferFilter:
-    """Candidates split into those that fit a job (`groups`) and the others (`rejections`).
+    """Splits candidates into those that fit a job (`groups`) and the others (`rejections`).
 
-    Most reasons for rejection apply to a whole performance class, so they are evaluated once per class, the
-    others once per group. The candidates of a group are sorted by price, so those within the cost limit are
-    found by bisection.
+    Most reasons for rejection apply to all machines that are equally fast, so they are evaluated once for all of them.
+    The candidates of a group are sorted by price, so those within the cost limit are found by bisection.
     """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
@@ -107,7 +106,7 @@ class OfferFilter:
     def _filter_by_cost(self, group: CandidateGroup, run_cost: RunCost, *, is_doubtful: bool) -> None:
         """Keep the candidates in the requested location and within the cost limit; reject the others.
 
-        If the predicted cost is doubtful, candidates beyond the cost limit are kept as doubtful ones.
+        If the predicted cost is uncertain, candidates beyond the cost limit are kept and marked as doubtful.
         """
         indices, prices = (
             self._filter_by_location(group) if self._requested_names else (group.indices, group.prices)
@@ -180,7 +179,7 @@ MAX_PREFERENCE = 99
 
 
 class Tier(NamedTuple):
-    """The part of a rank that is compared before the cost. Lower values come first."""
+    """What is compared before the cost when candidates are ranked, such as availability. Lower values come first."""
 
     availability: Availability
     preference: int  # position of the backend in the job's list of fallbacks
@@ -189,7 +188,7 @@ class Tier(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Everything that is compared before the time, as one number."""
+        """Everything that is compared before time and cost, as one number."""
         preference = min(self.preference, MAX_PREFERENCE)
         return (self.availability * (MAX_PREFERENCE + 1) + preference) * 2 + self.is_doubtful
 
@@ -227,7 +226,7 @@ class Ranking:
 
     @cached_property
     def best_per_machine(self) -> list[int]:
-        """The best candidate for each GPU model, GPU count and market, best first."""
+        """The best candidate for each GPU model and count, on demand and as spot, best first."""
         best: dict[tuple[str, int, bool], int] = {}
         for _, _, position in self._group_heads:
             offer = self._groups[position].representative.offer
@@ -251,7 +250,7 @@ class Ranking:
 
     @cached_property
     def _group_heads(self) -> list[tuple[Tier, float, int]]:
-        """For each group, best first: tier and key of its first candidate, and the position of the group."""
+        """For each group of equal machines, best first: the rank of its first candidate, and the group's position."""
         return sorted((*self._key(group), position) for position, group in enumerate(self._groups))
 
     def _sort(self, groups: Iterable[FittingGroup], count: int | None) -> list[int]:
@@ -291,7 +290,7 @@ class Ranking:
         return self._tier(group.representative, group.run_cost.wall_s, is_doubtful=group.is_doubtful)
 
     def _keys(self, group: FittingGroup, count: int | None) -> list[float]:
-        """Return the `_cost_key` of each of the first `count` candidates of a group."""
+        """Return the sort key (`_cost_key`) of each of the first `count` candidates of a group."""
         costs, credit = group.costs(count), group.credit
         weighted = [weighted_cost(cost, credit) for cost in costs] if credit else costs
         if self.strategy != "balanced":
@@ -300,11 +299,11 @@ class Ranking:
         return [slower + cost / least for cost in weighted]
 
     def _key(self, group: FittingGroup) -> tuple[Tier, float]:
-        """Return the tier and the `_cost_key` of the group's first candidate."""
+        """Return the tier and the sort key (`_cost_key`) of the group's first candidate."""
         return self._group_tier(group), self._cost_key(group.run_cost.wall_s, group.lowest_cost, group.credit)
 
     def _cost_key(self, wall_s: float, cost: float, credit: int) -> float:
-        """Return the key that sorts candidates of equal tier.
+        """Return the key that sorts candidates which are equal in everything that is compared before the cost.
 
         The key is the cost; for `balanced`, it is the sum of time and cost, each relative to the lowest.
         """

@@ -34,7 +34,7 @@ NO_CONSTRAINTS = JobConstraints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """A candidate with the values that order it in the plan, or the reason why it cannot be used."""
+    """A candidate with the values that decide its position in the plan, or why it cannot be used."""
 
     candidate: Candidate
     preference: int  # position in the job's fallbacks
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def beyond_budget(self) -> bool:
-        """Whether offers fit, but the budget is too small for all of them."""
+        """Whether there are offers that fit, but the remaining budget pays for none of them."""
         unaffordable = [r for r in self.ranked if r.unaffordable]
         return bool(unaffordable) and all(r.rejection for r in self.ranked)
 
@@ -139,7 +139,10 @@ def _predicted_rejection(ranked: RankedOffer, *, started: bool) -> str:
 
 
 def _no_consent_reason(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> str:
-    """Return why the job may not pay for the offer; empty if it may. A user who moves a job to a backend consents."""
+    """Return why the job may not pay for the offer; empty if it may.
+
+    A user who moves a job to a backend thereby allows its machines.
+    """
     is_requested = offer.backend == constraints.preferred_backend
     return consent_reason(spec, offer, default=constraints.allow_paid or is_requested)
 

@@ -12,7 +12,7 @@ TARGET_COVERAGE = 0.9  # share of the intervals that should contain the actual v
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPrediction:
-    """A prediction, with the wall time and cost that the job really had."""
+    """A prediction, together with the time and cost that the job really had."""
 
     prediction: Prediction
     wall_s: float

@@ -23,7 +23,7 @@ PACE_CHANGE_SHARE = 3  # at least one step in three has the new pace
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The time from the end of one step to the end of the next. `step` is the number of the later step."""
+    """The time between the ends of two consecutive steps. `step` is the number of the later step."""
 
     step: int
     seconds: float
@@ -52,10 +52,10 @@ class GapStatistics:
 def classify_gaps(
     times_s: Sequence[float], first_step: int, per_epoch: int | None, *, grows: bool = False
 ) -> GapStatistics | None:
-    """Classify the gaps between steps; return None if there are none.
+    """Classify the times between steps as steps, pauses and ends of epochs; return None if there are none.
 
-    `per_epoch` is the number of steps per epoch; epochs of a single step are ignored. `grows` means that
-    later steps take longer, so that a change of pace is normal.
+    `per_epoch` is the number of steps per epoch; epochs of a single step are ignored. `grows` means that later steps
+    take longer, so that a change of speed is normal.
     """
     gaps = _after_warm_up(times_s, first_step)
     if not gaps:
@@ -94,7 +94,7 @@ def _max_step_s(gaps: Sequence[Gap], usual_s: float) -> float:
 
 
 def _since_pace_change(gaps: Sequence[Gap]) -> Sequence[Gap]:
-    """Return the gaps since the time per step last changed, for example by GPU throttling."""
+    """Return the gaps since the speed last changed, for example because a hot GPU became slower."""
     usual_s = median(gap.seconds for gap in gaps)
     plain = [gap for gap in gaps if gap.seconds <= PAUSE_FACTOR * usual_s]
     seconds = [gap.seconds for gap in plain]

@@ -137,7 +137,7 @@ def predict_from_history(
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """The exponent p in "time is proportional to steps^p", with its standard error."""
+    """How the time grows with the number of steps: p in "time is proportional to steps^p", with its standard error."""
 
     power: float
     spread: float
@@ -203,7 +203,7 @@ def _machine_spread(machine: RunMachine, run: PastRun) -> float:
 
 
 def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
-    """Return how many times longer training takes on `here` than on `there`; None if unknown."""
+    """Return how many times longer training takes on machine `here` than on machine `there`; None if unknown."""
     if here.kind == there.kind:
         return 1.0
     ours = gpus.spec(here.gpu_kind) if here.gpu_kind else None
@@ -218,7 +218,7 @@ def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
 
 
 def _span(observations: Sequence[_Observation]) -> Span:
-    """Return the expected value and the 90 % interval for the next run, by Student's t distribution."""
+    """Return the expected time of the next run and its 90 % interval, by Student's t distribution."""
     n, mean = len(observations), fmean(each.log_seconds for each in observations)
     squares = sum((each.log_seconds - mean) ** 2 for each in observations)
     degrees = PRIOR_RUNS + n - 1

@@ -63,7 +63,7 @@ def _per_width(shape: ModelShape, number_format: NumberFormat) -> float:
 
 
 def _scores(shape: ModelShape, tokens: int, number_format: NumberFormat) -> float:
-    """Return the bytes of attention scores in one layer; 0 with fused attention.
+    """Return how many bytes the attention scores of one layer take; 0 with fused attention.
 
     The results of softmax and dropout and the dropout mask are kept for the backward pass.
     """
@@ -366,7 +366,7 @@ _BY_KIND: dict[str, Callable[[ModelShape, TrainingSetup, NumberFormat], float]] 
 
 
 def _spread(training: TrainingSetup) -> float:
-    """Return the factor by which the predicted activations may be wrong."""
+    """Return the factor by which the predicted memory of the activations may be wrong."""
     if training.sample_bytes is not None:
         return 1.35
     if training.shape is None:

@@ -127,7 +127,7 @@ class Effort:
         return _interval(seconds, each.high_s / each.step_s, *(each.factor for each in self.assumptions))
 
     def duration_on_unknown(self, *, slower: float) -> Span:
-        """Return the time on an unknown machine, assumed `slower` times the time on the reference GPU."""
+        """Return the training time on an unknown machine: `slower` times the time on the reference GPU."""
         reference = self.duration_on(reference_gpu())
         ratio = reference.high / reference.expected
         return _interval(reference.expected * slower, ratio, UNKNOWN_MACHINE_FACTOR)
@@ -207,16 +207,16 @@ def _sample_cost(training: TrainingSetup, *, text: bool) -> SampleCost:
 
 
 def _text(shape: ModelShape, training: TrainingSetup) -> SampleCost:
-    """Return the work of one sample of a language model, including the output layer of a decoder."""
+    """Return the work of one sample of a language model. For a decoder, this includes the output layer."""
     words = shape.vocab * shape.hidden if shape.kind in ("decoder", "gated") else 0
     return _transformer(shape, training.sequence, body=_body(shape), head=words)
 
 
 def _body(shape: ModelShape) -> float:
-    """Return the multiplications per token without those of the output layer.
+    """Return the number of multiplications per token in a transformer, without those of the output layer.
 
-    Models whose attention heads share keys and values need fewer multiplications. They are recognised by
-    their number of parameters, which is lower than with full attention.
+    Models whose attention heads share keys and values need fewer multiplications. They are recognised by their number
+    of parameters, which is lower than with full attention.
     """
     matrices = 3 if shape.kind == "gated" else 2
     full = shape.layers * (4 * shape.hidden**2 + matrices * shape.hidden * shape.inner)

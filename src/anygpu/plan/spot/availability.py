@@ -28,10 +28,10 @@ def prior_hazard(age: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A forecast of how much longer an interval lasts, up to a limit.
+    """A forecast of how much longer a period with (or without) spot machines lasts, up to a limit.
 
-    `expected_ticks` is the expected number of further ticks, `survival` the probability that the interval
-    reaches the limit.
+    `expected_ticks` is the expected number of further ticks, `survival` the probability that the period reaches the
+    limit. A tick is the time between two decisions about a job.
     """
 
     expected_ticks: float
@@ -51,7 +51,7 @@ class AvailabilityInterval:
     ends: float = 0.0
 
     def observe(self, continues: bool, decay: float = 1.0) -> AvailabilityInterval:
-        """Return the interval one tick later: did it continue? Earlier counts are multiplied by `decay`."""
+        """Return the period one tick later, given whether it continued. Earlier counts are multiplied by `decay`."""
         due, ends = self.expected_ends * decay, self.ends * decay
         if not self.age:
             return AvailabilityInterval(int(continues), due, ends)
@@ -64,16 +64,16 @@ class AvailabilityInterval:
 
     @property
     def hazard(self) -> float:
-        """Probability that the interval ends at the next tick."""
+        """The probability that the period ends at the next tick."""
         return min(
             MAX_HAZARD,
             (self.ends + PRIOR_WEIGHT) / (self.expected_ends + PRIOR_WEIGHT) * prior_hazard(max(1, self.age)),
         )
 
     def outlook(self, max_ticks: float) -> Outlook:
-        """Return the outlook for the next `max_ticks` ticks, including the current one.
+        """Return a forecast for the next `max_ticks` ticks, including the current one.
 
-        The calculation takes into account that the hazard falls while the interval gets older.
+        The calculation takes into account that a period becomes less likely to end the longer it lasts.
         """
         if not self.age:
             return Outlook(0.0, 0.0)

@@ -53,7 +53,7 @@ class SpotJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickState:
-    """The state of a job and of the spot market when a decision is made."""
+    """The state of a job and the spot machines that are available, at the moment of a decision."""
 
     now_s: float
     work_left_s: float
@@ -109,10 +109,10 @@ def enforce_deadline(job: SpotJob, state: TickState, preferred: SpotDecision) ->
 
 
 def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
-    """Return whether the job still meets its deadline if it takes `choice` until the next tick.
+    """Return whether the job still meets its deadline if it takes `choice` until the next decision (tick).
 
-    The time that may be lost must be within the slack. Waiting loses the whole tick; spot may lose the time
-    to start and the time until an interruption is noticed.
+    The time that may be lost must be within the slack. Waiting loses the whole tick; spot may lose the time to start
+    and the time until an interruption is noticed.
     """
     if choice == ON_DEMAND:
         return True
@@ -123,12 +123,12 @@ def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
 
 
 def slack_s(job: SpotJob, state: TickState) -> float:
-    """Return the seconds that may pass before an on-demand machine has to start."""
+    """Return the slack: for how many seconds the job can wait before it must start on demand to meet its deadline."""
     return job.deadline_s - state.now_s - state.work_left_s - job.restart_s
 
 
 def reserve_s(job: SpotJob, state: TickState, availability: SpotAvailability) -> float:
-    """Return the seconds of slack to reserve for restarts, if spot returns as often as it did recently."""
+    """Return how many seconds of slack to keep for restarts, if spot returns as often as it did recently."""
     returns = (job.deadline_s - state.now_s) * availability.returns_per_s
     return (1 + RESTARTS_PER_RETURN * returns) * job.restart_s + UNFORESEEN_SHARE * state.work_left_s
 
@@ -183,9 +183,9 @@ def _savings_usd(job: SpotJob, zone: str, seconds: float) -> float:
 
 
 def _restart_cost_usd(job: SpotJob, scarcity: float) -> float:
-    """Return the cost of a restart in dollars.
+    """Return what a restart costs in dollars.
 
-    It grows with `scarcity`, the reserved time divided by the slack.
+    It costs more if slack is scarce. `scarcity` is the slack to keep in reserve, divided by the slack.
     """
     return job.restart_s / 3600 * job.on_demand_usd_per_hour * pow(max(1.0, scarcity), SCARCITY_POWER)
 

@@ -57,7 +57,7 @@ class _Run:
         self.running = choice
 
     def advance(self, tick_s: float) -> float:
-        """Run for at most one tick and return the seconds that were used."""
+        """Simulate at most one tick (time between two decisions), and return the seconds that were used."""
         needed_s = self.starting_s + self.work_left_s
         used_s = tick_s if self.running == WAIT else min(tick_s, needed_s)
         self.cost_usd += self.job.price_usd_per_hour(self.running) * used_s / 3600

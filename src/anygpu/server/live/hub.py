@@ -77,7 +77,7 @@ class ChangeSignal:
             _resolve_waiter(waiter, True)
 
     async def wait(self, since: tuple[int, int], timeout_s: float) -> bool:
-        """Wait until the counters are greater than `since`, at most `timeout_s`. Return whether they are."""
+        """Wait until the counters are greater than `since`: something has changed. Return False after `timeout_s`."""
         if self._announced[0] > since[0] or self._announced[1] > since[1]:
             return True
         waiter: asyncio.Future[bool] = self._loop.create_future()

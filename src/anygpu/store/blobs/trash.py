@@ -27,7 +27,7 @@ def trash_key(key: str, removed_at_ms: int) -> str:
 
 
 def parse_trash_key(info: BlobInfo) -> TrashedBlob | None:
-    """Return what the key of a blob in the trash says; None if `trash_key` did not make the key."""
+    """Parse the key of a blob in the trash: its former key, and when it was removed. None for any other key."""
     _, _, rest = info.key.partition("/")
     moment, _, key = rest.partition("/")
     try:

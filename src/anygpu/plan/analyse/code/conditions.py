@@ -21,7 +21,7 @@ class KnownValues(Protocol):
 
 
 def is_disabled(told: KnownValues, tests: Sequence[ast.expr]) -> bool:
-    """Return whether any of the conditions `tests` around a piece of code is known to be false."""
+    """Return whether a piece of code is certainly not run, because one of the conditions `tests` around it is false."""
     return any(evaluate_condition(told, test) is False for test in tests[-MAX_CONDITIONS:])
 
 

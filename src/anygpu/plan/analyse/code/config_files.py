@@ -86,7 +86,7 @@ def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
 
 
 def _within_budget(names: Iterable[str], files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """Yield the names in order while the total size of the files is at most `MAX_TOTAL_CHARS`."""
+    """Yield the names of files in order, until the total size of the files would exceed `MAX_TOTAL_CHARS`."""
     budget = MAX_TOTAL_CHARS
     for name in names:
         budget -= min(MAX_CHARS, len(files[name]))
@@ -158,7 +158,10 @@ _LenientLoader.add_multi_constructor("!", _plain)
 
 
 def _flatten(tree: Any, room: Iterator[int]) -> Iterator[tuple[str, int | float | str | bool | None]]:
-    """Yield each value with its dotted name, until the iterator `room`, which counts visited nodes, ends."""
+    """Yield each value with its dotted name, such as `model.width`.
+
+    Stops after a limited number of nodes, which the iterator `room` counts.
+    """
     stack = [("", 0, tree)]
     while stack and next(room, None) is not None:
         path, depth, found = stack.pop()

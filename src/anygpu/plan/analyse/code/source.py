@@ -150,7 +150,7 @@ def _blank(node: ast.AST) -> None:
 
 
 def _ellipsis(node: object) -> object:
-    """Return `...` in place of an expression; return parts of an f-string unchanged."""
+    """Return the syntax node `...`, to replace an expression. Parts of an f-string are returned unchanged."""
     if not isinstance(node, ast.expr) or isinstance(node, ast.JoinedStr | ast.FormattedValue):
         return node
     return ast.copy_location(ast.Constant(...), node)
@@ -170,7 +170,7 @@ def _decode(data: bytes) -> str | None:
 
 
 def _is_noise(head: str) -> bool:
-    """Return whether the beginning of a decoded file shows that the file is binary."""
+    """Return whether a file is binary, judged by the beginning of its decoded text."""
     return "\0" in head or head.count("\ufffd") > 0.1 * max(len(head), 1)
 
 

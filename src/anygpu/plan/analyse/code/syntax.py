@@ -80,7 +80,7 @@ class CallSite:
 
     @property
     def spreads(self) -> bool:
-        """Whether the call has an argument like `**options`."""
+        """Whether the call has an argument like `**options`, which may set any option."""
         return any(keyword.arg is None for keyword in self.node.keywords)
 
 
@@ -139,7 +139,10 @@ class SyntaxFacts:
         return None
 
     def maker_of(self, call: CallSite) -> str:
-        """Return which call created the object whose method is called, such as "YOLO"; empty if unknown."""
+        """Return which call created the object whose method is called, such as "YOLO" for `YOLO(...).train()`.
+
+        Empty if that is unknown.
+        """
         base = call.base.rpartition(".")[2] or call.base
         return self.made_by.get(base, "")
 
@@ -407,7 +410,7 @@ def _record_defaults(
 
 
 def _find_depths(facts: SyntaxFacts) -> None:
-    """Count the loops around the calls of each function, including those around its callers, up to four."""
+    """Count the loops around the calls of each function. Loops around the callers count too, up to four levels."""
     uses = [call for call in facts.calls if call.short_name in facts.functions]
     for _ in range(4):
         for call in uses:

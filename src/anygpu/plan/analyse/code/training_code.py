@@ -192,9 +192,9 @@ def _is_yolo(facts: SyntaxFacts, call: CallSite) -> bool:
 def count_finding(
     value: Value | None, *, at_least: int = 1, confidence: float | None = None
 ) -> CodeFinding[int] | None:
-    """Return a value as a whole number with its location; None if it is no count.
+    """Return a value as a whole number with its location in the code; None if it is not a valid count.
 
-    For example, a batch size of -1 is no count: it means that the framework chooses the batch size.
+    For example, a batch size of -1 is not: it means that the framework chooses the batch size.
     """
     number = value.value if value is not None else None
     if isinstance(number, str):
@@ -305,7 +305,7 @@ def find_environment(code: Code) -> CodeFinding[str] | None:
 
 
 def _training_only(result: dict[str, CodeFinding[str]]) -> tuple[CodeFinding[str], ...]:
-    """Return the frameworks without scikit-learn if another framework trains the model.
+    """Return the frameworks that train the model: without scikit-learn if there is another one.
 
     In that case, scikit-learn is usually used only to split data and to compute scores.
     """

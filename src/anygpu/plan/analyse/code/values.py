@@ -303,7 +303,7 @@ class ScriptSettings:
         return None
 
     def _by_priority(self, bound: list[NameBinding], line: int | None, depth: int) -> list[NameBinding]:
-        """Return the assignments that may determine a name, highest priority first."""
+        """Return the assignments that may give a name its value, the most likely one first."""
         kept = [b for b in bound if b.how not in ("default", "passed")]
         before = [b for b in kept if line is not None and b.line <= line]
         before += [b for b in kept if self._overrides(b)]
@@ -332,7 +332,7 @@ class ScriptSettings:
         return self.command_line.get(normalise_name(bound.node.attr))
 
     def _disagree(self, bound: list[NameBinding], depth: int) -> bool:
-        """Return whether calls pass different values for a parameter, or one that is no number or path."""
+        """Return whether calls pass different values for a parameter, or one that is neither a number nor a path."""
         passed = [self.evaluate(b.node, depth + 1) for b in bound if b.how == "passed"]
         values = {None if result is None else result.value for result in passed}
         return len(values) > 1 or not all(_is_specific(value) for value in values)

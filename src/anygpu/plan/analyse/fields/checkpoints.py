@@ -89,7 +89,7 @@ def checkpointing(code: Code) -> CodeFinding[bool] | None:
 
 
 def absence_confidence(code: Code) -> float:
-    """Return the confidence that something that was not found in the code is really not there.
+    """Return how certain it is that something which was not found in the code is really not there (0 to 1).
 
     The confidence is lower if the code imports modules of its project that were not among the given files.
     """
@@ -154,7 +154,7 @@ def _hydra_callback(code: Code) -> CodeFinding[bool] | None:
 
 
 def _snapshots(code: Code) -> CodeFinding[bool] | None:
-    """Find catboost's option `save_snapshot`, which saves snapshots from which catboost resumes by itself."""
+    """Find catboost's option `save_snapshot`, with which catboost saves its state and resumes by itself."""
     for call in code.facts.calls:
         if is_argument_true(code, call, "save_snapshot"):
             return CodeFinding(
@@ -195,9 +195,9 @@ def checkpoint_every(code: Code) -> CodeFinding[str] | None:
 
 
 def _count_text(setting: Value | None, unit: str) -> CodeFinding[str] | None:
-    """Return a checkpoint interval such as "500 steps".
+    """Return a checkpoint interval as text, such as "500 steps".
 
-    Return None if the setting is no count, such as 0.1, which means a tenth of the training.
+    Return None if the setting is not a count. For example, 0.1 means a tenth of the training.
     """
     count = count_finding(setting)
     return None if setting is None or count is None else _text_finding(f"{count.value} {unit}", setting)

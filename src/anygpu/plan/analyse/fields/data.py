@@ -86,7 +86,7 @@ def _is_loader(call: CallSite) -> bool:
 
 
 def _active_calls(code: Code, *lasts: str) -> Iterator[CallSite]:
-    """Return the calls that are not in a branch for another choice, such as another `--dataset`."""
+    """Return the calls that are run with these options. Leaves out those for another choice, such as of `--dataset`."""
     calls = code.facts.calls_of(*lasts) if lasts else code.facts.calls
     return (call for call in calls if not code.is_skipped(call))
 
@@ -132,7 +132,7 @@ def _loaded_by_name(code: Code) -> CodeFinding[str] | None:
 
 
 def _in_collection(code: Code) -> CodeFinding[str] | None:
-    """Find a data set that is chosen by name from a collection, such as `Planetoid(root, name="Cora")`."""
+    """Find a data set that the code chooses by name from a collection, such as `Planetoid(root, name="Cora")`."""
     for call in _active_calls(code):
         if ".datasets." not in call.name:
             continue
@@ -194,7 +194,7 @@ def _paths(code: Code) -> CodeFinding[str] | None:
 
 
 def _known_part(path: str) -> str:
-    """Return a path up to the first component that is known only at run time, which is written as `{}`."""
+    """Return a path in which everything from the first component that is known only at run time is written as `{}`."""
     return path.partition("{}")[0].rstrip("/") if "{}" in path else path
 
 

@@ -166,7 +166,7 @@ def _fit_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _outer_rounds(code: Code, call: CallSite) -> float:
-    """Return how often a call is repeated by the loops around it.
+    """Return how often a call is repeated, because of the loops around it.
 
     For example, `fit(epochs=1)` in a loop over `range(200)` trains for 200 epochs.
     """
@@ -311,7 +311,7 @@ def _loop_steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _steps_optimiser(loop: ast.For) -> bool:
-    """Return whether the loop trains: it computes gradients or calls a function such as `train_step`."""
+    """Return whether a loop trains the model: it computes gradients, or calls a function such as `train_step`."""
     for node in ast.walk(loop):
         if isinstance(node, ast.Attribute) and node.attr in ("backward", "apply_gradients", "zero_grad"):
             return True

@@ -41,13 +41,13 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class NamedLayer:
-    """A layer or network class passed as a value, such as `block=BasicBlock`."""
+    """A layer or network class that is passed as a value, such as `block=BasicBlock`."""
 
     name: str
 
 
 class Evaluator(Protocol):
-    """What the functions of this module need from the object that counts weights (`NetworkBuilder`)."""
+    """Interface of the object that counts weights (`NetworkBuilder`), as far as this module uses it."""
 
     weights: int
 
@@ -109,7 +109,7 @@ def _statement(evaluator: Evaluator, statement: ast.stmt, scope: Scope) -> objec
 
 
 def _tie(evaluator: Evaluator, target: ast.expr, shared: ast.expr, scope: Scope) -> None:
-    """Subtract weights that are shared by an assignment like `self.head.weight = self.embedding.weight`."""
+    """Subtract weights that two layers share, as after `self.head.weight = self.embedding.weight`."""
     if not isinstance(target, ast.Attribute) or not isinstance(shared, ast.Attribute):
         return
     for node in (target.value, shared.value) if target.attr == shared.attr == "weight" else ():

@@ -255,7 +255,7 @@ def _conv(dimensions: int, *, back: bool = False) -> Callable[[KerasLayer, int, 
 
 
 def _side(side: object, window: object, stride: object, same: bool, back: bool) -> object:
-    """Return the side length in pixels after a convolution; `back` means a transposed convolution."""
+    """Return the side length in pixels after a convolution. With `back`, the convolution is a transposed one."""
     reach, step = as_int(_first_of(window)), as_int(_first_of(stride)) or 1
     if not as_int(side):
         return UNKNOWN

@@ -12,7 +12,7 @@ MAX_WEIGHTS = 5 * 10**12  # more than any trained model
 
 
 class LayerArguments(Protocol):
-    """A function that returns an argument of a layer by one of its names, or else by its position."""
+    """The type of a function that returns an argument of a layer by one of its names, or else by its position."""
 
     def __call__(self, place: int | None, *names: str) -> object: ...
 

@@ -121,7 +121,7 @@ def _loaded_by(code: Code, call: CallSite) -> CodeFinding[str] | None:
 
 
 def _joined_models(code: Code) -> CodeFinding[str] | None:
-    """Return a network class in the code that combines several published models; None if there is none."""
+    """Find a network class in the code that combines several published models; None if there is none."""
     makes = {call.context.owner for call in code.facts.calls}
     for name in sorted(layer_sizes.network_classes(code) & makes):
         if len({part.value for part in published_parts(code, name)}) > 1:
@@ -312,7 +312,7 @@ def _own_class(code: Code) -> CodeFinding[str] | None:
 
 
 def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
-    """Return the calls that create a network inside a function of the code, as in `net = resnet18()`."""
+    """Return the calls that create a network with a function of the code, as in `net = resnet18()`."""
     helpers = [code.facts.made_by.get(name, "").rpartition(".")[2] for name in ("model", "net", "network")]
     inside = [use for use in uses if use.context.function and use.context.function in helpers]
     bodies = [code.facts.functions[name][0] for name in helpers if name in code.facts.functions]
@@ -321,7 +321,7 @@ def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
 
 
 def _named_only(code: Code, own: set[str]) -> CodeFinding[str] | None:
-    """Find a network class that a library instantiates instead of the code.
+    """Find a network class that the code only names, because a library creates the network.
 
     Examples: `LightningCLI(Classifier, Data)`, `Net.init(...)`.
     """
@@ -342,7 +342,7 @@ def _named_only(code: Code, own: set[str]) -> CodeFinding[str] | None:
 
 
 def _from_elsewhere(code: Code) -> CodeFinding[str] | None:
-    """Find the class `GPT` in `model = GPT(config)`, for a class that is not defined in the given files."""
+    """Find a network class that is not defined in the given files, such as `GPT` in `model = GPT(config)`."""
     for variable in ("model", "net", "network", "netg"):
         made = code.facts.made_by.get(variable, "").rpartition(".")[2]
         call = next(code.facts.calls_of(made), None) if made[:1].isupper() else None
