@@ -15,7 +15,7 @@ STAYS_UP, STAYS_DOWN = 0.93, 0.85  # probability that availability, or its absen
 
 @dataclass(frozen=True, slots=True)
 class CapacityTrace:
-    """Whether spot capacity is available in each interval (tick) of `gap_s` seconds.
+    """Whether spot capacity is available in each interval of `gap_s` seconds (tick).
 
     After the last tick, the trace starts again.
     """

@@ -1,4 +1,4 @@
-"""Command line of the trainers. The agent runs it inside a job; people can run it by hand.
+"""The command line of the trainers. The agent runs it inside a job; people can run it by hand.
 
 Example: `python -m anygpu.trainers yolo '{"epochs": 3}'`
 """

@@ -65,7 +65,7 @@ UNIVERSAL = {each.name for each in fields(TrainingConfig)} - {"options"}
 
 @dataclass(frozen=True, kw_only=True)
 class Accepts:
-    """The settings and values that one trainer accepts.
+    """Which settings, and which values of them, a trainer accepts.
 
     If `tasks`, `optimizers`, `schedulers` or `exports` is empty, the trainer accepts any value for it.
     """

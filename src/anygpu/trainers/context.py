@@ -1,4 +1,7 @@
-"""Contexts connect a trainer to a job or a notebook: metrics, checkpoints, result files, stop requests."""
+"""Contexts connect a trainer to the place it runs in, a job or a notebook.
+
+They take metrics, checkpoints and result files, and say when training should stop.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ LOGGED = 6  # metrics per log line; all metrics are reported to the job
 
 @dataclass(frozen=True)
 class At:
-    """Position in a training: completed steps and epochs, and the planned totals. None means unknown."""
+    """A position in a training: completed steps and epochs, and the planned totals. None means unknown."""
 
     step: int
     steps: int | None = None
@@ -27,7 +30,7 @@ class At:
 
 @runtime_checkable
 class Context(Protocol):
-    """Interface between a trainer and the environment it runs in."""
+    """Interface between a trainer and the place it runs in: a job, a notebook or a script."""
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
         """Report metrics measured at position `at`."""
@@ -47,7 +50,7 @@ class Context(Protocol):
     def should_stop(self) -> bool: ...
 
     def workplace(self, output_dir: Path) -> Path:
-        """Return the directory where the trainer writes its checkpoints."""
+        """Return the directory in which the trainer writes its checkpoints."""
         ...
 
     def best(self, path: Path) -> None:
@@ -168,7 +171,7 @@ def current_context(output_dir: Path, *, resume: bool = False) -> Context:
 
 
 def _epoch(metrics: Mapping[str, float], at: At) -> str:
-    """Return the log line that shows the metrics of a completed epoch."""
+    """Return the line that is printed after an epoch, with its metrics."""
     numbers = "  ".join(f"{name} {value:.4g}" for name, value in list(metrics.items())[:LOGGED])
     return f"after {at.epoch} of {at.epochs or '?'} epochs  {numbers}\n"
 

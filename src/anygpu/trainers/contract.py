@@ -55,7 +55,7 @@ class CheckpointTimer:
     def standstill(self, *, to_resume: bool = True) -> Iterator[None]:
         """Context manager that measures how long training pauses while files are saved.
 
-        `to_resume`: True if the files are a checkpoint; the wait for the next checkpoint then starts again.
+        `to_resume` is True if the files are a checkpoint. Then the wait for the next checkpoint starts again. It is
         False if only the best weights are saved.
         """
         began = self._clock()
@@ -97,7 +97,10 @@ class PlannerHints:
 
 
 class AnyTrainer(ABC):
-    """Base class of trainers whose framework has its own loop: `fit` calls `step_done` and `epoch_done`."""
+    """Base class of all trainers. A trainer whose framework has its own training loop subclasses it directly.
+
+    Such a trainer implements `fit`, which calls `step_done` and `epoch_done`.
+    """
 
     name: ClassVar[str]
     extra: ClassVar[str] = ""  # extra to install: pip install 'anygpu[<extra>]'
@@ -149,7 +152,7 @@ class AnyTrainer(ABC):
 
     @classmethod
     def grows(cls, config: TrainingConfig) -> bool:
-        """Return whether steps take longer as training proceeds. Must not import the framework."""
+        """Return whether later steps take longer than earlier ones. Must not import the framework."""
         return False
 
     @classmethod
@@ -248,7 +251,7 @@ class AnyTrainer(ABC):
         self._save_or_stop()
 
     def is_stale(self) -> bool:
-        """Return whether the last `patience` epochs brought no improvement."""
+        """Return whether training should end early, because the last `patience` epochs brought no improvement."""
         patience = self.config.patience
         return patience > 0 and self.progress.epoch - self.progress.best_epoch >= patience
 
@@ -308,7 +311,7 @@ class AnyTrainer(ABC):
                 self._best, self._best_unreported = self.save_weights(self.output_dir, "best"), True
 
     def _write_held_weights(self) -> None:
-        """Write the best weights to disk if `hold_weights` kept them in memory. The checkpoint includes them."""
+        """Write the best weights to disk if they are only in memory (`hold_weights`), for the next checkpoint."""
         if self._held_weights is not None:
             self._best, self._best_unreported = self._held_weights(self.output_dir, "best"), True
             self._held_weights = None
@@ -369,7 +372,7 @@ class AnyTrainer(ABC):
 
 
 class Trainer(AnyTrainer):
-    """Base class of trainers that train one epoch per call of `train_epoch`; this class provides the loop."""
+    """Base class of trainers that use anygpu's training loop. A subclass implements `train_epoch`."""
 
     @abstractmethod
     def train_epoch(self, epoch: int) -> Mapping[str, float]:
@@ -398,7 +401,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _replace(draft: Path, last: Path, previous: Path) -> None:
-    """Rename `draft` to `last`. At any moment, `last` or `previous` is a complete checkpoint."""
+    """Replace the checkpoint `last` by `draft`. At any moment, `last` or `previous` is a complete checkpoint."""
     if last.exists():  # if not, a kill came between the two renames, and only `previous` is left
         shutil.rmtree(previous, ignore_errors=True)
         last.rename(previous)

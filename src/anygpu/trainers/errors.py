@@ -33,7 +33,7 @@ class NoSuchTrainer(TrainerError):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem in a dataset: file, line and description."""
+    """One problem that was found in a dataset: file, line and description."""
 
     path: Path
     what: str

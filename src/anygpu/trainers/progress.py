@@ -27,7 +27,7 @@ class Progress:
     checkpoint_s: float = 0.0
 
     def saw(self, samples: Iterable[int | str]) -> None:
-        """Add the ids of the samples of one step to `samples_sha256`. Call it once per step."""
+        """Add the ids of the samples of one step to the hash `samples_sha256`. Call it once per step."""
         text = f"{self.samples_sha256} {' '.join(map(str, samples))}"
         self.samples_sha256 = hashlib.sha256(text.encode()).hexdigest()
 

@@ -109,7 +109,7 @@ class _Connection(asyncio.Protocol):
             self._buffered.append(bytes(data))
 
     def close_with(self, how: Callable[[], None]) -> None:
-        """Call `how`, which closes the connection. While the network is cut, wait until it is restored."""
+        """Close the connection with the function `how`. While the network is cut, wait until it is restored."""
         if self._network.connected:
             how()
         else:

@@ -84,7 +84,7 @@ class OpenSshServer:
 
 
 class _SshdConnection(asyncio.Protocol):
-    """A protocol that copies data between a connection and its sshd process."""
+    """Copies data between a network connection and its sshd process."""
 
     def __init__(self, server: OpenSshServer) -> None:
         self._server = server

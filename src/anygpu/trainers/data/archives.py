@@ -132,7 +132,7 @@ class _BoundedWriter:
                 file.write(chunk)
 
     def read_on(self, rest: Any) -> None:
-        """Read `rest` to its end: the decompressor verifies its checksum only there."""
+        """Read `rest` to its end, because the decompressor verifies its checksum only there."""
         while chunk := rest.read(1 << 20):
             self._count(len(chunk))
 
@@ -160,7 +160,7 @@ def _create_file(path: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def safe(name: str) -> PurePosixPath:
-    """Return `name` as a path; raise ArchiveRefused if it could lead out of the target folder on any system."""
+    """Return `name` as a safe path; raise ArchiveRefused if it could lead out of the target folder on any system."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or _UNSAFE.search(name):
         raise ArchiveRefused(
@@ -212,7 +212,7 @@ def _untar(tarred: tarfile.TarFile, member: tarfile.TarInfo, room: _BoundedWrite
 
 
 def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    """Open the content of a member; for a link, the content of the file it points to in the archive."""
+    """Open the content of an entry of an archive; for a link, the content of the file it points to in the archive."""
     if member.issym():
         safe(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
     try:
@@ -227,7 +227,7 @@ def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _top(folder: Path) -> Path:
-    """Return the folder of the dataset: while a folder contains only one folder, go into that one."""
+    """Return the folder that contains the dataset: folders that contain only one folder are skipped."""
     inside = [each for each in folder.iterdir() if not each.name.startswith(".")]
     if len(inside) != 1 or not inside[0].is_dir() or split_name(inside[0].name):
         return folder

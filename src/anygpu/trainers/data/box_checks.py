@@ -12,7 +12,7 @@ OVER_THE_EDGE = 0.01
 
 
 def problems(box: Box, classes: int | None) -> Iterator[str]:
-    """Yield a message for each problem of a box. `classes` is the number of classes, or None if unknown."""
+    """Yield a message for each problem of an annotated box. `classes` is the number of classes, or None if unknown."""
     if not all(map(math.isfinite, (*box[1:5], *box.polygon, *box.keypoints))):
         yield "a coordinate is NaN or infinite; correct it, or remove the object"
         return
@@ -43,7 +43,7 @@ def bounding_box(polygon: tuple[float, ...]) -> tuple[float, float, float, float
 
 
 def check_task(reading: LayoutContents, task: str) -> None:
-    """Record a problem in `reading` if the dataset lacks the annotations that the task needs."""
+    """Add a problem to the result `reading` if the dataset lacks the annotations that the task needs."""
     wanted = TASKS.get(task.lower().replace("_", "-"), "")
     if wanted and (wanted == "classify") != (reading.layout == "image-folder"):
         other = (

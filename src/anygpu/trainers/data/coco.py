@@ -53,7 +53,7 @@ def _read(root: Path, files: list[tuple[str, Path]]) -> LayoutContents:
 
 
 def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
-    """List (split, annotation file). A file whose name contains no split counts as train."""
+    """Return the annotation files with their splits. A file whose name contains no split counts as train."""
     beside = [
         (split_name(folder.name), folder / name)
         for folder in folders_in(root)
@@ -97,7 +97,7 @@ def _check_one_file_each(files: list[tuple[str, Path]], reading: LayoutContents)
 
 
 def _read_categories(files: list[CocoFile], reading: LayoutContents) -> None:
-    """Set classes and keypoint shape of `reading` from the categories of all files.
+    """Set the classes and the keypoint shape of the result `reading` from the categories of all files.
 
     A category id must have the same name in every file.
     """

@@ -108,7 +108,7 @@ Image = Mapping[str, Any]
 def read_objects(
     file: CocoFile, images: Mapping[int, Image], reading: LayoutContents
 ) -> defaultdict[int, list[Box]]:
-    """Return the boxes of each image, by image id. Record invalid annotations as problems in `reading`."""
+    """Return the boxes of each image, by image id. Add invalid annotations as problems to the result `reading`."""
     boxes: defaultdict[int, list[Box]] = defaultdict(list)
     seen: set[int] = set()
     crowds = 0

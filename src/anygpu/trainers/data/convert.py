@@ -96,7 +96,7 @@ def _fresh(target: Path) -> Path:
 
 
 def _place(source: Path, target: Path) -> None:
-    """Hard-link `source` to `target`, or copy it if the file system does not support links."""
+    """Put the image `source` at `target`: as a hard link, or as a copy if the file system does not support links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source.resolve(), target)

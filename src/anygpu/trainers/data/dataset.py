@@ -34,7 +34,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One image. `label` is its class in an image folder; `boxes` are its objects in other layouts."""
+    """One image of a dataset. `label` is its class in an image folder; `boxes` are its objects in other layouts."""
 
     id: str  # path relative to the dataset's root, with `/` as separator
     image: Path
@@ -75,7 +75,7 @@ class Dataset:
 
 
 class ItemDraft(NamedTuple):
-    """An image listed by the reader of a layout (YOLO, COCO, image folder), before the image file is checked."""
+    """An image that was listed in a dataset, before the image file itself is checked."""
 
     image: Path
     label: int | None = None
@@ -85,7 +85,7 @@ class ItemDraft(NamedTuple):
 
 @dataclass
 class LayoutContents:
-    """What the reader of a layout found: the images of each split, the classes, and all problems."""
+    """The result of reading a dataset: the images of each split, the classes, and all problems found."""
 
     root: Path
     layout: str

@@ -30,9 +30,9 @@ def images_below(folder: Path, reading: LayoutContents) -> list[Path]:
 
 
 def files_below(folder: Path, reading: LayoutContents) -> list[Path]:
-    """List all files below a folder, sorted by name, without hidden files.
+    """Return all files below a folder, sorted by name, without hidden files.
 
-    A symbolic link that points outside the dataset is skipped and recorded as a problem in `reading`.
+    A symbolic link that points outside the dataset is skipped and added as a problem to the result `reading`.
     """
     files: list[Path] = []
     try:
@@ -62,7 +62,7 @@ def _is_usable(entry: os.DirEntry[str], reading: LayoutContents) -> bool:
 
 
 def is_within(path: Path, reading: LayoutContents) -> bool:
-    """Return whether the path, with links resolved, is in the dataset; if not, record a problem in `reading`."""
+    """Return whether a path, with links resolved, is in the dataset; if not, add a problem to the result `reading`."""
     resolved = _resolve(path, reading)
     if resolved.is_relative_to(reading.root):
         if path.is_symlink() and path.is_dir():

@@ -11,7 +11,7 @@ NAME = "image-folder"
 
 
 def looks_like(root: Path) -> bool:
-    """Return whether `root` has class folders: folders with images, in `root` or in the folder of a split."""
+    """Return whether `root` is an image folder: it, or the folder of a split, has a folder with images per class."""
     return any(has_images(each) or any(map(has_images, folders_in(each))) for each in folders_in(root))
 
 

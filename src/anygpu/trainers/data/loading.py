@@ -68,7 +68,7 @@ def _load(path: Path, task: str, val_fraction: float, seed: int, decode: bool) -
 
 
 def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
-    """Return the problem with the path inside the user's archive instead of the path in the cache."""
+    """Return the problem with a path that the user knows: inside the archive instead of in the cache."""
     root = folder.resolve()
     if not finding.path.is_relative_to(root):
         return finding

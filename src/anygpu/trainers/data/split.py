@@ -27,11 +27,11 @@ def split_items(items: Sequence[Item], *, val_fraction: float, seed: int) -> dic
 
 
 def choose(samples: Mapping[str, Iterable[Hashable]], val_fraction: float, seed: int) -> frozenset[str]:
-    """Return the keys of the samples for validation. `samples` maps the key of each sample to its classes.
+    """Choose samples for validation, and return their keys. `samples` maps the key of each sample to its classes.
 
-    Each sample gets a pseudo-random number that depends only on its key and the seed; samples below
-    `val_fraction` are chosen. If a class would then be missing in validation, its sample with the lowest
-    number moves there; if it would be missing in training, its sample with the highest number.
+    Each sample gets a pseudo-random number that depends only on its key and the seed; samples below `val_fraction` are
+    chosen. If a class would then be missing in validation, its sample with the lowest number moves there; if it would
+    be missing in training, its sample with the highest number.
     """
     draws = {key: draw(key, seed) for key in samples}
     chosen = {key for key, drawn in draws.items() if drawn < val_fraction}
@@ -50,7 +50,10 @@ def draw(key: str, seed: int) -> float:
 
 
 def _rarest_first(samples: Mapping[str, Iterable[Hashable]]) -> list[list[str]]:
-    """Return lists of samples: one per class, rarest class first, then one of all, so that no split is empty."""
+    """Return lists of samples: one list per class, rarest class first, then one with all samples.
+
+    With the last list, no split stays empty.
+    """
     members: dict[Hashable, list[str]] = defaultdict(list)
     for key, classes in samples.items():
         for each in classes:

@@ -125,7 +125,7 @@ def _read_plain(root: Path) -> LayoutContents:
 
 
 def _plain_splits(root: Path) -> dict[str, Path]:
-    """Return the image folder of each split in a dataset without data.yaml.
+    """Return the image folder of each split, for a dataset without data.yaml.
 
     Layouts: images/train and labels/train; train/images and train/labels; images/ and labels/ only.
     """
@@ -184,7 +184,7 @@ def _label_of(image: Path) -> Path:
 
 
 def _check_stray_labels(labels: dict[Path, Path], reading: LayoutContents) -> None:
-    """Record a problem in `reading` for each label file without an image."""
+    """Add a problem to the result `reading` for each label file without an image."""
     expected = set(labels.values())
     folders = {label.parent for label in expected if label.parent.is_dir()}
     for label in sorted({path for folder in folders for path in files_below(folder, reading)} - expected):

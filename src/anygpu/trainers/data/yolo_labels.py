@@ -18,7 +18,7 @@ BOX = 5  # numbers in the line of a box: the class and four coordinates
 
 
 def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tuple[Box, ...]:
-    """Return the objects in the label file of one image. Invalid lines are recorded as problems in `reading`."""
+    """Return the objects in the label file of one image. Invalid lines become problems in the result `reading`."""
     boxes: dict[Box, None] = {}
     try:
         for number, line in lines_of(path):

@@ -81,7 +81,7 @@ class DetectionLearner(TorchLearner):
 
     @abstractmethod
     def answer(self, network: Any, images: Any) -> tuple[Any, Any]:
-        """Run `network` on `images`; return logits (batch, queries, classes) and boxes (batch, queries, 4)."""
+        """Run `network` on `images`, and return logits (batch, queries, classes) and boxes (batch, queries, 4)."""
 
     @abstractmethod
     def is_backbone(self, name: str) -> bool: ...

@@ -106,7 +106,8 @@ def _one_image(detections: ImageDetections, truth: ImageTruth, label: int) -> tu
 def _match(iou: Floats, least: float) -> NDArray[numpy.bool_]:
     """Return, for each detection (row of `iou`), whether it matches a true box with an IoU of at least `least`.
 
-    In order of score, each detection takes the true box with the highest IoU that is not taken yet.
+    The detections are processed from the highest score down. Each takes the true box with the highest IoU that is still
+    free.
     """
     import numpy
 

@@ -59,7 +59,7 @@ def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
 
 
 def _another(value: Any, axes: Mapping[int, str]) -> Any:
-    """Return an input with one more sample and one token less, to find sizes that tracing made constant."""
+    """Return another input with one more sample and one token less, to test that the exported sizes are not fixed."""
     larger = torch.cat([value, value[:1]])
     return larger[:, :-1] if 1 in axes and larger.shape[1] > 1 else larger
 

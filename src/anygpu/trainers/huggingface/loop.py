@@ -22,7 +22,7 @@ FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # default learning rates: from scratch,
 
 
 class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]
-    """The Trainer class of transformers, which here also reports sample ids and losses to anygpu's `owner`."""
+    """The Trainer class of transformers, extended to report sample ids and losses to anygpu's trainer (`owner`)."""
 
     def __init__(self, owner: HuggingFace, **given: Any) -> None:
         super().__init__(callbacks=[_ReportingCallback(owner)], **given)
@@ -40,7 +40,7 @@ class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]
         return super().prediction_step(model, inputs, *more, **named)
 
     def save_whole(self, scratch: Path) -> Path:
-        """Write a complete checkpoint in the format of transformers into `scratch`; return its folder."""
+        """Write a complete checkpoint in the format of transformers to the folder `scratch`, and return its path."""
         self._save_checkpoint(self.model, trial=None)
         return scratch / f"checkpoint-{self.state.global_step}"
 

@@ -40,7 +40,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 
 
 def start_from(config: TrainingConfig) -> str:
-    """Return the folder or hub name of the pretrained model; empty if the config trains from scratch."""
+    """Return which pretrained model to start from (a folder or hub name); empty if training starts from scratch."""
     from transformers import CONFIG_MAPPING
 
     if config.weights:

@@ -88,9 +88,9 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def write(self, tokens: Any, count: int, *, chance: Any, heat: float = 0.8, choices: int = 40) -> Any:
-        """Return `tokens` with `count` generated tokens appended.
+        """Generate `count` tokens after `tokens`, and return all of them.
 
-        Each token is sampled with the generator `chance` from the `choices` most likely tokens, at temperature
+        Each token is sampled with the random generator `chance` from the `choices` most likely tokens, at temperature
         `heat`.
         """
         for _ in range(count):
@@ -102,7 +102,7 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
 
 def with_decay(model: Gpt, decay: float) -> list[dict[str, Any]]:
-    """Return optimiser parameter groups: matrices with weight decay, biases and norms without."""
+    """Return the parameter groups for the optimiser: matrices with weight decay, biases and norms without."""
     parameters = list(model.parameters())
     return [
         {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": decay},

@@ -37,7 +37,7 @@ OPTIONS = {
 
 
 def options(config: TrainingConfig) -> dict[str, Any]:
-    """Return the value of every option, with the dimensions of the chosen model."""
+    """Return the value of every option. The dimensions are those of the chosen model."""
     if config.model not in SIZES:
         raise BadConfig(
             f"model: {config.model!r} is not one of {', '.join(SIZES)}; for other sizes, set layers, heads or width"

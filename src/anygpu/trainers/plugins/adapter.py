@@ -70,7 +70,7 @@ RESUMING = ("load_checkpoint", "load", "resume")
 
 
 def adapt(candidate: object) -> type[AnyTrainer] | None:
-    """Return a trainer class for a plugin class, or None if `candidate` is not a plugin."""
+    """Return a trainer class that runs the plugin class `candidate`; None if that is not a plugin."""
     if not isinstance(candidate, type) or not _is_plugin(candidate):
         return None
     return type(
@@ -181,12 +181,12 @@ class PluginTrainer(AnyTrainer):
         raise Stopped
 
     def _check_running(self) -> None:
-        """Raise Stopped if it was raised before: the plugin caught it and continued."""
+        """Raise Stopped again if it was raised before, because the plugin caught it and continued."""
         if self._ended:
             raise Stopped
 
     def _count(self, epoch: int) -> int:
-        """Return how many epochs are complete after the plugin's `epoch`. Plugins number epochs from 0 or from 1."""
+        """Return how many epochs are complete when the plugin reports `epoch`. Plugins count from 0 or from 1."""
         if self._first_epoch is None:
             self._first_epoch = epoch
         return epoch - self._first_epoch + 1

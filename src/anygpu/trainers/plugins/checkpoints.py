@@ -30,7 +30,7 @@ class PluginCheckpoint:
             self._put(saved, epoch)
 
     def follows(self, epoch: int) -> bool:
-        """Return whether the last checkpoint is from the epoch before `epoch`.
+        """Return whether the last checkpoint was saved in the epoch just before `epoch`.
 
         If so, the plugin probably saves after every epoch and will report its checkpoint of `epoch` soon.
         """

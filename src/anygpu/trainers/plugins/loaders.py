@@ -24,7 +24,7 @@ class PluginLoaders:
     order: SampleOrder | None = None
 
     def go_on_after(self, epochs: int) -> None:
-        """Continue with the sample order that follows after `epochs` epochs, for a resumed training.
+        """Continue with the sample order of the next epoch, after `epochs` complete epochs, for a resumed training.
 
         This assumes that the plugin iterates over the loader once per epoch.
         """
@@ -79,7 +79,7 @@ def build_loaders(dataset: Path | None, config: TrainingConfig) -> PluginLoaders
 
 
 class SampleOrder:
-    """Sampler that shuffles anew for each iteration, by the seed and the number of earlier iterations."""
+    """Sampler that shuffles the samples anew in each iteration, by the seed and the number of earlier iterations."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size, self._seed = size, seed

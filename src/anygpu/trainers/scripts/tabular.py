@@ -207,7 +207,7 @@ def _epoch(model: TabularModel, is_classes: bool) -> str:
 
 
 def _names(model: TabularModel, is_classes: bool) -> str:
-    """Return the lines of the script that encode the classes for XGBoost, or else print the number of rows."""
+    """Return the lines of the script that encode the classes for XGBoost, or print the number of rows otherwise."""
     if model.module != "xgboost" or not is_classes:
         return 'print(f"{len(table)} rows", file=sys.stderr)'
     return (

@@ -137,7 +137,7 @@ def _draws(estimator: Any) -> bool:
 
 
 def _exchange(estimator: Any, old: Any, new: Any) -> None:
-    """Replace the booster `old` by `new` in every attribute of the estimator that refers to it."""
+    """Replace the trained booster `old` by `new` in every attribute of the estimator that refers to it."""
     for name, value in list(vars(estimator).items()):
         if value is old:
             setattr(estimator, name, new)

@@ -65,7 +65,7 @@ def _sklearn_arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_rounds(model: TabularModel) -> Callable[..., None]:
-    """Return a function that trains one epoch on all rows. It may keep state: use it for one training only."""
+    """Return a function that trains one epoch on all rows. It may keep state, so use it for one training only."""
     if model.epoch == "xgboost":
         return XGBoostRounds()
     return LightGBMRounds() if model.epoch == "lightgbm" else partial(_epoch, model)
@@ -114,7 +114,7 @@ def _snapshot(estimator: Any) -> Any:
 
 
 def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
-    """Train on one batch."""
+    """Train the estimator on one batch of rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a batch smaller than batch_size
         if classes is None:
@@ -124,7 +124,7 @@ def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
 
 
 def in_units(estimator: Any, centre: float, scale: float) -> Any:
-    """Return a copy that predicts in the original units, for an estimator trained on a normalised target.
+    """Return a copy of the estimator that predicts in the original units, if its target was normalised for training.
 
     The weights of the last layer are multiplied by `scale`, and `centre` is added to its intercept.
     """

@@ -87,7 +87,7 @@ def _write(pipeline: Any, data: PreparedTable, path: Path) -> None:
 
 
 def _know_boosting(kind: type) -> None:
-    """Register the XGBoost and LightGBM converters of onnxmltools with skl2onnx."""
+    """Register converters for XGBoost and LightGBM models (from onnxmltools), so that skl2onnx can export them."""
     module = kind.__module__.partition(".")[0]
     if module not in ("xgboost", "lightgbm"):
         return

@@ -37,7 +37,7 @@ def split_rows(
 
 
 def _share(rows: int, fraction: float) -> int:
-    """Return how many of a class's `rows` rows go into a split: at least one, but none of fewer than three."""
+    """Return how many rows of a class go into a split: at least one, but none if the class has fewer than three."""
     return 0 if not fraction or rows < 3 else max(1, round(rows * fraction))
 
 
@@ -122,10 +122,10 @@ class _Preparation:
         return labels, labels[codes], codes
 
     def _size(self) -> tuple[float, float]:
-        """Return the mean and standard deviation by which the target is normalised.
+        """Return the mean and the standard deviation by which the target is normalised.
 
-        (0, 1) means no normalisation; only regressions with models trained in batches need it.
-        `estimators.in_units` converts predictions back.
+        (0, 1) means no normalisation; only regressions with models trained in batches need it. `estimators.in_units`
+        converts predictions back.
         """
         if self._labels is not None or MODELS[self._config.model].epoch != "batches":
             return 0.0, 1.0

@@ -34,7 +34,7 @@ def save_weights(model: Any, path: Path, about: Mapping[str, str]) -> Path:
 
 
 def _each_once(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors without duplicates: a tensor that has several names keeps only the first."""
+    """Return the tensors without duplicates. A tensor that has several names keeps only the first."""
     kept: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
         kept.setdefault((tensor.data_ptr(), tuple(tensor.shape)) if tensor.numel() else (name,), name)
@@ -110,7 +110,7 @@ def _compare_outputs(format: str, path: Path, got: Any, wanted: Any, example: An
 
 
 def _of_other_size(example: Any, free: Mapping[int, str]) -> Any:
-    """Return the example with another size on each axis in `free`, to find sizes that tracing made constant."""
+    """Return the example input with other sizes on the axes in `free`, to test that exported sizes are not fixed."""
     other = torch.cat([example, example[:1]]) if 0 in free else example
     return other[:, : -(-other.shape[1] // 2)] if 1 in free else other
 

@@ -34,7 +34,7 @@ def one_thread(_worker: int) -> None:
 
 
 class FixedOrder(BatchSampler):
-    """Batch sampler for validation: every sample once, in dataset order."""
+    """Batch sampler for validation: yields every sample once, in the order of the dataset."""
 
     def __iter__(self) -> Any:
         for step in range(self.steps_per_epoch):

@@ -74,7 +74,7 @@ class TrainStep:
 
 
 class TorchLearner(ABC):
-    """Training loop shared by the PyTorch trainers. `options` are the trainer's checked options."""
+    """The training loop that all PyTorch trainers share. `options` are the trainer's checked options."""
 
     def __init__(self, config: TrainingConfig, options: Mapping[str, Any], steps_per_epoch: int) -> None:
         self.config, self.options, self.steps_per_epoch = config, options, steps_per_epoch
@@ -128,7 +128,7 @@ class TorchLearner(ABC):
             yield TrainStep(self._step(parts, rate), rate, samples)
 
     def _step(self, parts: Sequence[Any], rate: float) -> float:
-        """Accumulate the gradients of all micro-batches, then update the weights once."""
+        """Do one training step: add up the gradients of all micro-batches, then update the weights once."""
         set_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         total = sum(self._add_gradients(part, len(parts)) for part in parts)

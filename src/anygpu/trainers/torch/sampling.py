@@ -46,6 +46,6 @@ def shuffle(samples: int, seed: int, epoch: int) -> list[int]:
 
 
 def chance_of(seed: int, place: Place) -> random.Random:
-    """Return the random generator for a sample's augmentation, the same in every data loader process."""
+    """Return the random generator for the augmentation of a sample. It is the same in every data loader process."""
     epoch, index = place
     return random.Random(f"sample {seed} {epoch} {index}")

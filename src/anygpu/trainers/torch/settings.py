@@ -29,7 +29,7 @@ class SettingOption:
     one_of: tuple[str, ...] = ()
 
     def trouble(self, value: Any) -> str:
-        """Return a message that says what is wrong with a value, or an empty string if it is valid."""
+        """Return what is wrong with a value of this option; an empty string if it is valid."""
         if self.default is None:
             return ""
         if isinstance(self.default, str):
@@ -59,7 +59,7 @@ def read(options: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict
 
 
 def _like(default: Any, value: Any) -> Any:
-    """Convert a value to the type of the default, for example 3.0 to 3."""
+    """Convert a value to the type of the option's default, for example 3.0 to 3."""
     return value if default is None else type(default)(value)
 
 

@@ -83,7 +83,7 @@ def _tracker(name: str, value: str, run: TrackedRun) -> Tracker:
 
 
 def _key(output: Path, *, resumed: bool) -> str:
-    """Return the key by which a tracker recognises a resumed training as the same run.
+    """Return the key by which a tracker finds the run of a resumed training.
 
     In a job this is the job id; outside a job, a random id that is stored in the output directory.
     """

@@ -69,7 +69,7 @@ def _value(name: str, number: float) -> bytes:
 
 
 def _within_float(number: float) -> float:
-    """Replace numbers outside the range of a 32-bit float by infinity."""
+    """Return the value; infinity if it is outside the range of a 32-bit float."""
     limit = 3.4028234e38
     return (
         number if -limit <= number <= limit or number != number else float("inf") * (1 if number > 0 else -1)

@@ -21,7 +21,7 @@ FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """One training, as trackers show it. A resumed training has the same `key` as before."""
+    """One training, as experiment trackers show it. A resumed training has the same `key` as before."""
 
     key: str
     name: str
@@ -80,7 +80,7 @@ class TrackerSender:
         self._thread = threading.Thread(target=self._work, name=f"track-{tracker.name}", daemon=True)
 
     def start(self, untold: Iterable[TrackedPoint] = ()) -> None:
-        """Start the thread. `untold`: points that an earlier attempt of this training could not send."""
+        """Start the thread. `untold` are points that an earlier attempt of this training could not send."""
         self._waiting.extend(untold)
         self._thread.start()
 

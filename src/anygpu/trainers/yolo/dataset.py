@@ -49,7 +49,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 class EpochOrder:
-    """Sampler: each iteration has the order of the next epoch. The first may skip samples, to resume an epoch."""
+    """Sampler in which each iteration has the order of the next epoch. The first may skip samples when resuming."""
 
     def __init__(
         self, samples: int, *, seed: int, epoch: int = 0, skip: int = 0, shuffle: bool = True

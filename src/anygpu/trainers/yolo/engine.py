@@ -43,7 +43,7 @@ def make(task: str, overrides: Mapping[str, Any], hooks: EngineHooks) -> Any:
 
 @functools.cache
 def _kind(task: str) -> Any:
-    """Return the resumable engine class of a task.
+    """Return the class that trains a task: ultralytics' trainer, made resumable.
 
     The class name must not contain "Trainer": ultralytics adds callbacks of its platform to such classes.
     """
@@ -190,7 +190,7 @@ class ResumableEngine:
 
 
 class CountedLoader:
-    """Replaces ultralytics' progress bar. In a resumed epoch, batch numbers continue where the epoch stopped."""
+    """Replaces ultralytics' progress bar, and counts batches. In a resumed epoch the count continues."""
 
     def __init__(self, engine: Any, batches: Any, total: int) -> None:
         self._batches, self._total, self._first = batches, total, engine.done_in_epoch
@@ -246,7 +246,7 @@ def _restore_gradients(model: Any, gradients: Mapping[str, Any]) -> None:
 
 
 def _refill(dataset: Any, buffer: list[int]) -> None:
-    """Load the images of `buffer` again: mosaic augmentation combines an image with recently loaded ones."""
+    """Load the images of `buffer` again. Mosaic augmentation combines an image with recently loaded ones from it."""
     for index in buffer:
         dataset.load_image(index)
 

@@ -35,7 +35,7 @@ def save(engine: Any, path: Path, held: Any = None) -> Path:
 
 
 def _portable(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments without the paths and the device of this machine."""
+    """Return the training arguments without the paths and the device of this machine."""
     own = ("data", "project", "save_dir", "model", "name", "device")
     return {name: value for name, value in arguments.items() if name not in own}
 

@@ -50,9 +50,9 @@ def _silence() -> None:
 
 
 class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """Log handler that writes to the current stderr, because stdout carries progress lines.
+    """Log handler that writes to stderr, because stdout carries progress lines.
 
-    It looks up `sys.stderr` each time because notebooks replace it.
+    It looks up `sys.stderr` each time, because notebooks replace it.
     """
 
     @property
@@ -65,7 +65,7 @@ class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def _give_fonts() -> None:
-    """Copy a font of matplotlib to the file names that ultralytics looks for, so that it downloads none."""
+    """Copy a font of matplotlib to the file names that ultralytics looks for, so that it does not download fonts."""
     import matplotlib
     from ultralytics.utils import USER_CONFIG_DIR
 

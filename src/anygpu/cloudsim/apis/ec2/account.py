@@ -22,7 +22,7 @@ class SimSecurityGroup:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimReservation:
-    """A capacity reservation."""
+    """A capacity reservation in the simulated account."""
 
     id: str
     type: str

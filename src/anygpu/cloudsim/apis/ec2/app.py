@@ -130,7 +130,7 @@ def _authorize(account: AwsAccount, action: str, caller: AwsCaller) -> None:
 
 
 def _for_service(failure: Ec2Error, caller: AwsCaller) -> Ec2Error:
-    """Return the error with the code of the called service: STS has another code than EC2 for an unknown key."""
+    """Return the error with the code that the called service uses: STS has another code than EC2 for an unknown key."""
     if failure.code == "AuthFailure" and caller.service == "sts":
         return Ec2Error("InvalidClientTokenId", "The security token included in the request is invalid.")
     return failure

@@ -1,4 +1,4 @@
-"""Actions on instances: run, describe, terminate, console output."""
+"""EC2's actions on instances: run, describe, terminate, console output."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Actions on VPCs, subnets, security groups and addresses."""
+"""EC2's actions on VPCs, subnets, security groups and addresses."""
 
 from collections.abc import Mapping
 

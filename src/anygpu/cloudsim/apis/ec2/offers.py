@@ -1,4 +1,4 @@
-"""Actions on regions, zones, instance types and spot prices."""
+"""EC2's actions on regions, zones, instance types and spot prices."""
 
 from anygpu.cloudsim.apis.ec2 import wire
 from anygpu.cloudsim.apis.ec2.account import AwsRegion

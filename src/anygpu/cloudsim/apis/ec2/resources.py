@@ -1,4 +1,4 @@
-"""Actions on key pairs, volumes, spot requests, capacity reservations and tags."""
+"""EC2's actions on key pairs, volumes, spot requests, capacity reservations and tags."""
 
 import base64
 import binascii

@@ -194,7 +194,7 @@ def _paths(code: Code) -> CodeFinding[str] | None:
 
 
 def _known_part(path: str) -> str:
-    """Return a path in which everything from the first component that is known only at run time is written as `{}`."""
+    """Return a path up to its first component that is known only at run time (`{}`); else the whole path."""
     return path.partition("{}")[0].rstrip("/") if "{}" in path else path
 
 

@@ -312,7 +312,7 @@ def _own_class(code: Code) -> CodeFinding[str] | None:
 
 
 def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
-    """Return the calls that create a network with a function of the code, as in `net = resnet18()`."""
+    """Return the calls that create a network inside a function of the code, such as the one in `net = resnet18()`."""
     helpers = [code.facts.made_by.get(name, "").rpartition(".")[2] for name in ("model", "net", "network")]
     inside = [use for use in uses if use.context.function and use.context.function in helpers]
     bodies = [code.facts.functions[name][0] for name in helpers if name in code.facts.functions]
