@@ -48,7 +48,8 @@ class Contexts:
         if name not in self.by_name:
             names = ", ".join([EMBEDDED, *self.by_name])
             raise NotFound(
-                f"There is no context {name!r}.", hint=f"Known: {names}. `anygpu login URL` adds one."
+                f"There is no login to a server (context) with the name {name!r}.",
+                hint=f"There are: {names}. `anygpu login URL` adds one.",
             )
         return self.by_name[name]
 

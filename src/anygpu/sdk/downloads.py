@@ -48,7 +48,7 @@ def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> li
     if not chosen:
         missing = "no checkpoint" if step is None else f"no checkpoint at step {step}"
         steps = ", ".join(str(each["step"]) for each in saved) or "none"
-        raise BlobMissing(f"The job has {missing}.", hint=f"Available steps: {steps}.")
+        raise BlobMissing(f"The job has {missing}.", hint=f"Its checkpoints are of these steps: {steps}.")
     newest = max(chosen, key=lambda each: (each["saved_at"], each["step"]))
     return [_remote_file(file, f"checkpoints/{newest['step']}/{file['path']}") for file in newest["files"]]
 
@@ -63,12 +63,15 @@ def safe_path(root: Path, name: str) -> Path:
     parts = PurePosixPath(name).parts
     odd = "\0" in name or windows.drive or windows.root or ".." in windows.parts or not parts
     if odd or name.startswith("/"):
-        raise UnsafePath(f"The file name {name!r} of the job leads outside {root}; the file was not written.")
+        raise UnsafePath(
+            f"The job has a file with the name {name!r}, which leads outside {root}, so it was not written. "
+            "Use another name in the job's script."
+        )
     path = root.joinpath(*parts)
     if not path.parent.resolve().is_relative_to(root.resolve()):
         raise UnsafePath(
-            f"{name!r} leads outside {root} through a symbolic link. Remove the link, or choose another directory.",
-            hint="Choose another directory.",
+            f"The file {name!r} would be written outside {root}, through a symbolic link.",
+            hint="Remove the link, or choose another directory.",
         )
     return path
 
@@ -91,7 +94,7 @@ class Downloader:
             return DownloadedFile(path, file.size, downloaded=False)
         if (path.exists() or path.is_symlink()) and not self.force:
             raise Conflict(
-                f"{path} exists with different content.",
+                f"{path} already exists with other content.",
                 hint="Overwrite it with --force, or choose another directory.",
             )
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +111,8 @@ class Downloader:
         if file_sha256(part.data) != file.sha256:
             part.discard()
             raise BlobCorrupt(
-                f"{file.name} does not match its checksum.", hint="Fetch an earlier checkpoint."
+                f"The downloaded file {file.name} is damaged: it does not match its checksum.",
+                hint="Download it again, or download an earlier checkpoint with --step.",
             )
         part.data.replace(path)
         part.discard()
@@ -181,17 +185,20 @@ def _read_url(url: str) -> Iterator[bytes]:
         response = connection.getresponse()
         if response.status != 200:
             raise BlobMissing(
-                f"{parts.hostname} answered HTTP {response.status} for a file of the job. Fetch again for new URLs."
+                f"{parts.hostname} answered with HTTP status {response.status} for a file of the job: its link "
+                "may have expired. Repeat the command."
             )
         while block := response.read(BLOCK):
             yield block
         if response.length:
             raise ServerUnreachable(
-                f"{parts.hostname} ended a download early.", hint="Fetch again to continue."
+                f"{parts.hostname} closed the connection before the file was complete.",
+                hint="Repeat the command to continue the download.",
             )
     except (OSError, http.client.HTTPException) as error:
         raise ServerUnreachable(
-            f"A download was interrupted ({describe_error(error)}).", hint="Fetch again to continue."
+            f"The download of a file was interrupted ({describe_error(error)}).",
+            hint="Repeat the command to continue the download.",
         ) from error
     finally:
         connection.close()

@@ -94,7 +94,7 @@ def create_state_dir(state: Path) -> None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
     if why:
-        hint = "Set ANYGPU_STATE to a directory you can write to."
+        hint = "Set the variable ANYGPU_STATE to a directory that you can write to."
         raise InvalidSettings(f"The state directory {state} cannot be used: {why}.", hint=hint)
 
 
@@ -111,8 +111,9 @@ def stop(state: Path, timeout_s: float = 20) -> int | None:
     while _is_server_process(server.pid):
         if time.monotonic() > until:
             raise ServerFailed(
-                f"The server (process {server.pid}) has not stopped after {timeout_s:.0f} s.",
-                hint=f"See {state / 'server.log'}; `kill -9 {server.pid}` ends it without losing jobs.",
+                f"The server on this computer (process {server.pid}) has not stopped after {timeout_s:.0f} s.",
+                hint=f"Read its log, {state / 'server.log'}. `kill -9 {server.pid}` ends it at once, and no job is "
+                "lost.",
             )
         time.sleep(POLL_S)
     return server.pid
@@ -147,9 +148,15 @@ def _start(state: Path, command: list[str]) -> RunningServer:
         if server is not None:
             return server
         if child.poll() is not None:
-            raise ServerFailed(f"The server ended with code {child.returncode}:\n{_log_tail(log)}")
+            raise ServerFailed(
+                f"The server on this computer could not start; it exited with code {child.returncode}. The end of "
+                f"its log:\n{_log_tail(log)}"
+            )
         time.sleep(POLL_S)
-    raise ServerUnreachable(f"The server is not ready after {START_TIMEOUT_S:.0f} s:\n{_log_tail(log)}")
+    raise ServerUnreachable(
+        f"The server on this computer is not ready after {START_TIMEOUT_S:.0f} s. Try again, or read the "
+        f"end of its log:\n{_log_tail(log)}"
+    )
 
 
 @contextlib.contextmanager
@@ -158,7 +165,7 @@ def _start_lock(state: Path) -> Iterator[None]:
         import fcntl
     except ImportError:
         raise ServerFailed(
-            "The server needs Linux or macOS.",
+            "The server does not run on this operating system; it needs Linux or macOS.",
             hint="Use a server on another computer with `anygpu login URL`.",
         ) from None
     with (state / "start.lock").open("w") as lock:

@@ -272,7 +272,10 @@ def backoff_s(turn: int) -> float:
 def _new_connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ServerUnreachable(f"{url!r} is not a server address.", hint="Use the form https://host[:port].")
+        raise ServerUnreachable(
+            f"{url!r} is not the address of an anygpu server.",
+            hint="Write it as https://host or https://host:port.",
+        )
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname, parts.port, timeout=timeout_s)
 

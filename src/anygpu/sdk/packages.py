@@ -103,7 +103,7 @@ def _installed_packages(python: str) -> dict[str, list[Any]]:
         )
         packages: dict[str, list[Any]] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        hint = "name another interpreter with --python"
+        hint = "choose another Python with --python"
         raise InvalidSpec(
             [Problem("requirements", "auto", f"the packages of {python} cannot be listed: {error}", hint)]
         ) from error

@@ -75,8 +75,9 @@ def _describe(entry: ArchiveEntry, cache: StatCache) -> dict[str, Any]:
         size, sha256 = cache.sha256(entry.path, entry.name)
     except OSError as error:
         raise Conflict(
-            f"{entry.path} cannot be read ({error.strerror or error}).",
-            hint=f"Make it readable, or add it to {OWN_IGNORE}.",
+            f"The file {entry.path} cannot be read ({error.strerror or error}), so it cannot be uploaded with "
+            "the job.",
+            hint=f"Change its permissions, or add it to {OWN_IGNORE} if the job does not need it.",
         ) from error
     return {"path": entry.name, "size": size, "sha256": sha256, "executable": entry.executable}
 
@@ -114,6 +115,7 @@ def _read(content: _Content) -> bytes:
     data = content.path.read_bytes()
     if hashlib.sha256(data).hexdigest() != content.sha256:
         raise Conflict(
-            f"{content.path} changed while it was being sent.", hint=f"Try again, or add it to {OWN_IGNORE}."
+            f"The file {content.path} changed while it was being uploaded.",
+            hint=f"Submit the job again, or add the file to {OWN_IGNORE} if the job does not need it.",
         )
     return data

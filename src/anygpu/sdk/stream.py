@@ -110,7 +110,10 @@ class MessageStream:
                     yield from self._fresh(message)
                     if message.get("kind") == "end":
                         return
-                raise ServerUnreachable("The server closed the stream before the job ended. Try again.")
+                raise ServerUnreachable(
+                    "The server closed the connection before the job ended. The job keeps running; repeat the "
+                    "command to follow it again."
+                )
             except AnygpuError as error:
                 if self._closing.is_set():
                     return
@@ -132,7 +135,7 @@ class MessageStream:
         query = {**self.cursor.query(), "include": self._include}
         response = self._http.open(self._path, query, silence_s=SILENCE_S)
         if self._interrupted.is_set():
-            raise ServerUnreachable("Interrupted while connecting.")
+            raise ServerUnreachable("The connection to the server was interrupted. Try again.")
         try:
             yield from (json.loads(line) for line in read_lines(response))
         except (OSError, http.client.HTTPException, ValueError) as error:

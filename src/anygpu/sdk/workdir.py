@@ -45,7 +45,7 @@ def attach_workdir(
     except (TooLarge, UnsafePath, Conflict) as error:
         if asks_for_other_backends(spec):
             raise
-        note(f"The job can run on this computer only, because its directory cannot be copied. {error}")
+        note(f"The job can run on this computer only, because its directory cannot be uploaded: {error}")
         return placed
     return _placed_with_copy(placed, copied)
 
@@ -176,8 +176,9 @@ def _in_place(spec: dict[str, Any], described: dict[str, Any], chosen: Path | No
         and not _script_path(str(script), root, chosen).is_relative_to(root.resolve())
     ):
         raise UnsafePath(
-            f"{script} is not inside the working directory {root}, and the container has no other directory.",
-            hint="Choose a directory that contains the script: --workdir.",
+            f"The script {script} is not inside the working directory {root}, and a container sees only this "
+            "directory.",
+            hint="Choose a directory that contains the script with --workdir.",
         )
     return {**spec, **named, "workdir": {**described, "path": str(root)}}
 
@@ -205,7 +206,8 @@ def _require_directory(chosen: Path | None) -> Path:
     root = (chosen or Path.cwd()).absolute()
     if not root.is_dir():
         raise NotFound(
-            f"There is no directory {root}.", hint="It is the job's working directory. Check the path."
+            f"The working directory {root} does not exist.",
+            hint="Check the path that --workdir or the job file gives.",
         )
     return root
 
@@ -244,7 +246,8 @@ def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str |
     path = _script_path(script, root, chosen)
     if chosen is not None and not path.is_relative_to(root):
         raise UnsafePath(
-            f"{script} is not inside the working directory {root}. Choose a directory that contains it."
+            f"The script {script} is not inside the working directory {root}. Choose a directory that "
+            "contains it with --workdir."
         )
     if chosen is None and (_is_home_or_root(root) or not path.is_relative_to(root)):
         root = path.parent

@@ -186,7 +186,8 @@ def _authenticate(request: Request, services: Services) -> AttemptKey:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthorized(
-            "missing bearer token for this attempt; send the token from the answer to the claim"
+            "The request has no bearer token for this attempt. Send the token from the answer to the claim "
+            "request."
         )
     return services.agents.authenticate(token.strip())
 
@@ -197,11 +198,18 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
         value = int(float(text)) if name == "wait_s" else int(text)
     except (ValueError, OverflowError):
         raise InvalidSpec(
-            [Problem(name, text[:50], "is not a whole number; send an integer", source="query")]
+            [Problem(name, text[:50], "is not a whole number; send one such as 0", source="query")]
         ) from None
     if not -1 <= value < 2**53:
         raise InvalidSpec(
-            [Problem(name, text[:50], "is out of range; send an integer from -1 to 2^53 - 1", source="query")]
+            [
+                Problem(
+                    name,
+                    text[:50],
+                    "is out of range; send a whole number from -1 to 2^53 - 1",
+                    source="query",
+                )
+            ]
         )
     return value
 

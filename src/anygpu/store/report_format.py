@@ -32,7 +32,8 @@ def parse_report(body: bytes, first: int, last: int) -> ReportBatch:
     """
     if not 1 <= first <= last + 1 <= MAX_SEQ:
         raise InvalidReport(
-            f"first={first} and last={last} are not a valid range of frame numbers. Send 1 <= first <= last + 1."
+            f"The parameters first={first} and last={last} are not a valid range of frame numbers. Send 1 <= "
+            "first <= last + 1."
         )
     if len(body) > MAX_BODY:
         raise TooLarge(

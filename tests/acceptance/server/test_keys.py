@@ -60,7 +60,7 @@ def test_a_deleted_key_is_refused_and_not_made_again(stopped: Server, name: str)
 def test_a_replaced_key_is_refused(stopped: Server, name: str) -> None:
     key = (stopped.state / name).read_bytes()
     (stopped.state / name).write_bytes(NEW_KEY[name]())
-    assert "has another key" in refusal(stopped)
+    assert "contains another key" in refusal(stopped)
     (stopped.state / name).write_bytes(key)
     stopped.start()
 
@@ -135,7 +135,7 @@ def test_after_a_rotation_the_newest_key_is_required(new_server: Callable[..., S
     server.stop()
     newest, oldest = (server.state / "secrets.key").read_bytes().split()
     (server.state / "secrets.key").write_bytes(oldest)
-    assert "has another key" in refusal(server)
+    assert "contains another key" in refusal(server)
     (server.state / "secrets.key").write_bytes(newest)
     server.start()
 

@@ -92,13 +92,13 @@ def test_a_chosen_checkpoint_that_is_damaged_is_refused_with_the_intact_ones(
     ("body", "status", "said"),
     [
         ({"resume_from": 9}, 404, "steps of its checkpoints: 1, 2, 3"),
-        ({"resume_from": -1}, 422, "is not the step of a checkpoint"),
-        ({"resume_from": 1.5}, 422, "is not the step of a checkpoint"),
-        ({"resume_from": "a@b"}, 422, "is not the step of a checkpoint"),
-        ({"resume_from": ["1"]}, 422, "is not the step of a checkpoint"),
+        ({"resume_from": -1}, 422, "is not a choice of a checkpoint"),
+        ({"resume_from": 1.5}, 422, "is not a choice of a checkpoint"),
+        ({"resume_from": "a@b"}, 422, "is not a choice of a checkpoint"),
+        ({"resume_from": ["1"]}, 422, "is not a choice of a checkpoint"),
         ({"resume_from": "no-such-job@1"}, 404, "no-such-job"),
-        ({"resume_from": 1, "checkpoint": 2}, 422, "differs from `resume_from`"),
-        ({"checkpoint": "x@"}, 422, "is not the step of a checkpoint"),
+        ({"resume_from": 1, "checkpoint": 2}, 422, "differs from the step in `resume_from`"),
+        ({"checkpoint": "x@"}, 422, "is not a choice of a checkpoint"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused_with_the_reason(

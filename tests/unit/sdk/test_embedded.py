@@ -40,8 +40,8 @@ def test_the_state_directory_comes_from_the_settings(tmp_path: Path) -> None:
 def test_an_unusable_state_directory_is_an_error_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        settings.InvalidSettings, match=r"file cannot be used: file exists\. Set ANYGPU_STATE"
+        settings.InvalidSettings, match=r"file cannot be used: file exists\. Set the variable ANYGPU_STATE"
     ):
         embedded.create_state_dir(tmp_path / "file")
-    with pytest.raises(settings.InvalidSettings, match=r"not a directory\. Set ANYGPU_STATE"):
+    with pytest.raises(settings.InvalidSettings, match=r"not a directory\. Set the variable ANYGPU_STATE"):
         embedded.ensure_running(tmp_path / "file" / "state")

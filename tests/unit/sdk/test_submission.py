@@ -43,7 +43,7 @@ def test_a_missing_script_is_reported_before_uploading(project: Path) -> None:
 
 
 def test_a_missing_directory_is_reported(project: Path) -> None:
-    with pytest.raises(NotFound, match="There is no directory"):
+    with pytest.raises(NotFound, match="The working directory"):
         resolve_script("train.py", project / "nowhere")
 
 

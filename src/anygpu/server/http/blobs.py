@@ -62,14 +62,16 @@ async def _put(request: Request, blobs: Blobs, key: str, max_bytes: int) -> Resp
     content_length = request.headers.get("content-length", "")
     if content_length.isdigit() and int(content_length) > max_bytes:
         raise TooLarge(
-            f"the upload has {content_length} bytes, which is more than this URL allows",
+            f"the upload has {content_length} bytes, which is more than the {max_bytes} bytes that this URL "
+            "allows; upload less, or request a URL for more",
             limit_bytes=max_bytes,
         )
     try:
         info = await blobs.put(key, _verified_body(request, key, max_bytes))
     except BlobCorrupt:
         raise MalformedRequest(
-            "the SHA-256 of the body differs from the one in the URL, so nothing was stored; send the right content"
+            "the SHA-256 of the uploaded bytes differs from the one in the URL, so nothing was stored; "
+            "upload the content of that SHA-256"
         ) from None
     return JsonResponse(StoredBlob(key=info.key, size=info.size), 201)
 
@@ -87,7 +89,9 @@ async def _read_limited(request: Request, max_bytes: int) -> AsyncIterator[bytes
             received += len(chunk)
             if received > max_bytes:
                 raise TooLarge(
-                    f"the body exceeds the {max_bytes} bytes that this URL allows", limit_bytes=max_bytes
+                    f"the upload has more than the {max_bytes} bytes that this URL allows; upload less, or request a "
+                    "URL for more",
+                    limit_bytes=max_bytes,
                 )
             yield chunk
     except ClientDisconnect:

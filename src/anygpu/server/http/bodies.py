@@ -42,7 +42,9 @@ async def read_json(request: Request) -> Any:
     try:
         return json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise MalformedRequest(f"the body is not JSON: {error}") from None
+        raise MalformedRequest(
+            f"the body of the request is not valid JSON: {error}; send a JSON object"
+        ) from None
 
 
 async def read_object(request: Request) -> dict[str, Any]:
@@ -51,7 +53,16 @@ async def read_object(request: Request) -> dict[str, Any]:
     if value is None and not (await read_body(request)).strip():
         return {}
     if not isinstance(value, dict):
-        raise InvalidSpec([Problem("", None, "the body must be a JSON object", source="body")])
+        raise InvalidSpec(
+            [
+                Problem(
+                    "",
+                    None,
+                    'the body of the request is not a JSON object; send one such as {"name": "value"}',
+                    source="body",
+                )
+            ]
+        )
     return value
 
 
@@ -67,9 +78,11 @@ def parse_body(model: type[M], body: dict[str, Any]) -> M:
 def _problem(model: type[ApiModel], error: Any) -> Problem:
     place = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
-        return Problem(place, None, "unknown key", f"known: {', '.join(model.model_fields)}", "body")
+        return Problem(
+            place, None, "unknown key", f"the valid keys are {', '.join(model.model_fields)}", "body"
+        )
     if error["type"] == "missing":
-        return Problem(place, None, "is required", source="body")
+        return Problem(place, None, "is required; add this field", source="body")
     message = error["msg"].replace("Input should", "should")
     return Problem(place, _shorten(error["input"]), message[:1].lower() + message[1:], source="body")
 

@@ -101,11 +101,13 @@ class AccessMiddleware:
         caller = await self._authenticate(scope, headers)
         if caller.by_cookie and _changes_state(scope) and not headers.get_single(b"origin"):
             raise OriginNotAllowed(
-                "a request that writes with a session cookie needs an Origin header; use a browser or a token"
+                "a request that changes data with a session cookie needs the header Origin; send it from the web "
+                "app, or use a token"
             )
         if not caller.role.can_write and _needs_writer(scope):
             raise Forbidden(
-                f"the role {caller.role} may only read; use a token with the role member or higher"
+                f"the role {caller.role} of this token may only read; use a token with the role member, admin or "
+                "operator"
             )
         self._request_limit.take(caller.token_id)
         scope.setdefault("state", {})["caller"] = caller
@@ -128,7 +130,10 @@ class AccessMiddleware:
         text = headers.get_single(b"host")
         host = parse_host(text)
         if host is None or (host.name not in self._rules.hosts and not is_address(host.name)):
-            raise HostNotAllowed(f"host {text[:100]!r} is not allowed; add its name to server.allowed_hosts")
+            raise HostNotAllowed(
+                f"The server does not accept requests for the host {text[:100]!r}. Add its name to the setting "
+                "server.allowed_hosts."
+            )
 
     def _check_origin(self, scope: Scope, headers: "_Headers") -> None:
         text = headers.get_single(b"origin")
@@ -138,7 +143,10 @@ class AccessMiddleware:
         # TLS ends at the proxy, so the server's own origin begins with http; `rules.origins` has the public URL.
         own = parse_origin(f"http://{headers.get_single(b'host')}")
         if origin is None or (origin != own and origin not in self._rules.origins):
-            raise OriginNotAllowed(f"origin {text[:100]!r} is not allowed; add it to server.allowed_origins")
+            raise OriginNotAllowed(
+                f"The server does not accept requests from web pages of {text[:100]!r}. Add it to the setting "
+                "server.allowed_origins."
+            )
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         """Return a `receive` that checks the size while the body arrives, so that too large a body is never stored."""
@@ -151,7 +159,11 @@ class AccessMiddleware:
 
 def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receive:
     if content_length.isdigit() and int(content_length) > limit:
-        raise TooLarge(f"the body has {content_length} bytes; the limit is {limit} bytes", limit_bytes=limit)
+        raise TooLarge(
+            f"the body of the request has {content_length} bytes, and the limit is {limit} bytes; send less, "
+            "or ask the operator to raise the limit (settings `limits`)",
+            limit_bytes=limit,
+        )
     received = 0
 
     async def receive_limited() -> Message:
@@ -159,7 +171,11 @@ def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receiv
         message = await receive()
         received += len(message.get("body", b""))
         if received > limit:
-            raise TooLarge(f"the body exceeds the limit of {limit} bytes", limit_bytes=limit)
+            raise TooLarge(
+                f"the body of the request has more than {limit} bytes, which is the limit; send less, or ask the "
+                "operator to raise it (settings `limits`)",
+                limit_bytes=limit,
+            )
         return message
 
     return receive_limited
@@ -186,7 +202,7 @@ class _Headers:
     def get_single(self, name: bytes) -> str:
         values = [value for key, value in self._raw if key == name]
         if len(values) > 1:
-            raise MalformedRequest(f"the header {name.decode()} occurs more than once; send it once")
+            raise MalformedRequest(f"the request has the header {name.decode()} more than once; send it once")
         return values[0].decode("latin-1").strip() if values else ""
 
     def cookie(self, name: str) -> str:

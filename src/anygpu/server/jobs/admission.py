@@ -68,8 +68,10 @@ class JobAdmission:
         await self._require_other_backend(copied, organisation, usable)
         if spec.is_only_in_place:
             raise NeedsSnapshot(
-                f"The job runs in place, in {spec.in_place}, and this machine cannot run it.",
-                hint="Submit it with --snapshot (workdir.snapshot: true), so that another machine gets its files.",
+                f"The job would run in its own directory, {spec.in_place}, on the server's machine, but that "
+                "machine cannot run it.",
+                hint="Submit it with --snapshot (workdir.snapshot: true): its files are then uploaded, and another "
+                "machine can run it.",
             )
 
     async def _fits_here(self, spec: JobSpec, usable: Sequence[BackendEntry]) -> bool:
@@ -220,6 +222,6 @@ def _max_cost_too_low(offer: Offer, cost: str, limit_microusd: int) -> MaxCostTo
     return MaxCostTooLow(
         f"The budget of {format_dollars(limit_microusd)} pays for no machine that can run this job. The cheapest,"
         f" {_place(offer)} at {format_dollars(_price(offer))} per hour, {cost}.",
-        hint="Raise --max-cost (limits.max_cost).",
+        hint="Raise the budget with --max-cost (limits.max_cost), or change what the job needs.",
         offer=_describe_offer(offer, None),
     )

@@ -32,11 +32,19 @@ async def take_chosen_step(
     for name, value in values.items():
         choice = _parse_choice(name, value)
         if choice.job is not None and (await resolve_job(journal, scope, choice.job)).id != view.id:
-            raise _invalid(name, value, "names another job than the one to resume", "give a step only")
+            raise _invalid(
+                name,
+                value,
+                "is a checkpoint of another job than the one to resume",
+                "give only the step, without a job",
+            )
         steps.add(choice.step)
     if len(steps) > 1:
         raise _invalid(
-            "checkpoint", values["checkpoint"], "differs from `resume_from`", "give only one of them"
+            "checkpoint",
+            values["checkpoint"],
+            "differs from the step in `resume_from`",
+            "give only one of them",
         )
     return steps.pop() if steps else None
 
@@ -49,7 +57,9 @@ def _parse_choice(name: str, value: Any) -> CheckpointChoice:
         return CheckpointChoice(job or None, int(step))
     if isinstance(value, str) and value and not at:
         return CheckpointChoice(value, None)
-    raise _invalid(name, value, "is not the step of a checkpoint", "give a whole number, or job@step")
+    raise _invalid(
+        name, value, "is not a choice of a checkpoint", "give a step as a whole number, or job@step"
+    )
 
 
 def _is_step(text: str) -> bool:

@@ -15,7 +15,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView:
     """Return the job that `reference` names. Raise NotFound, also if it exists in another project."""
     if reference == "last":
-        return await _find_newest(journal, scope, JobQuery(limit=1), "this project has no jobs yet")
+        return await _find_newest(journal, scope, JobQuery(limit=1), "This project has no jobs yet")
     digits = reference.lower().replace("-", "")
     if len(digits) == 32 and _HEX.fullmatch(digits):
         return await journal.view(scope, uuid_prefix(digits))
@@ -29,9 +29,9 @@ async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView
 
 
 def _not_found_message(reference: str, digits: str) -> str:
-    message = f"there is no job {reference!r}"
+    message = f"There is no job with the name or id {reference!r} in this project"
     short = len(digits) < MIN_PREFIX and _HEX.fullmatch(digits)
-    return f"{message}, and a part of an id must have at least {MIN_PREFIX} digits" if short else message
+    return f"{message}; to give only a part of an id, give at least {MIN_PREFIX} digits" if short else message
 
 
 def uuid_prefix(digits: str) -> str:
@@ -47,7 +47,8 @@ async def _find_by_digits(journal: Journal, scope: Scope, reference: str, digits
     found = {view.id: view for query in queries for view in (await journal.find(scope, query)).jobs}
     if len(found) > 1:
         raise Conflict(
-            f"several jobs have an id that begins or ends with {reference!r}",
+            f"Several jobs have an id that begins or ends with {reference!r}, so it is not clear which one is "
+            "meant",
             hint="Give more digits of the id; `anygpu ls --json` shows whole ids.",
         )
     return next(iter(found.values()), None)

@@ -44,7 +44,8 @@ def require_place(services: Services, scope: Scope, spec: JobSpec) -> None:
     if usable_backends(spec, {*visible, LOCAL}) != {LOCAL}:
         return
     raise Forbidden(
-        f"jobs of the organisation {scope.organisation!r} may not run on the server's own machine (backend 'local')",
+        f"Jobs of the organisation {scope.organisation!r} may not run on the server's own machine "
+        "(backend 'local')",
         hint="Add a backend with `anygpu backend add` and let the job use it,"
         " or ask the operator to add the organisation to the setting `local.organisations`.",
     )
@@ -71,7 +72,7 @@ def _script_problems(spec: JobSpec) -> Iterator[Problem]:
     yield Problem(
         "script" if spec.script else "trainer",
         file,
-        "the job has no working directory, so this file would not exist",
+        "the job has no working directory, so this file would not exist on the machine",
         "upload the directory (PUT /api/v1/uploads/{sha256}) and set workdir.archive, or send the text as `code`",
         SOURCE,
     )
@@ -85,7 +86,7 @@ async def _upload_problems(services: Services, scope: Scope, spec: JobSpec) -> l
     wanted += [("workdir.manifest", manifest)] if manifest else []
     hint = "upload it first: PUT /api/v1/uploads/{sha256}"
     problems = [
-        Problem(place, sha256, "was not uploaded", hint, SOURCE)
+        Problem(place, sha256, "the file with this SHA-256 was not uploaded to the server", hint, SOURCE)
         for place, sha256 in wanted
         if not await services.uploads.has(scope.organisation, sha256)
     ]
@@ -99,7 +100,7 @@ async def _snapshot_problems(snapshots: Snapshots, organisation: str, manifest: 
     if not lost:
         return []
     message = f"the contents of {len(lost)} files were not uploaded, such as {lost[0]!r}"
-    hint = "ask for missing contents first: POST /api/v1/snapshots/missing"
+    hint = "request the list of missing files with POST /api/v1/snapshots/missing, and upload them first"
     return [Problem("workdir.manifest", manifest, message, hint, SOURCE)]
 
 

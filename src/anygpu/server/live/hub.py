@@ -174,8 +174,8 @@ class Hub:
         """Raise RateLimited if there are too many streams. Call it before the response begins."""
         if self.followers >= self._max_followers:
             raise RateLimited(
-                "the server has too many open streams",
-                hint="Close some, or raise the setting `limits.followers`.",
+                "The server has too many open event streams",
+                hint="Stop some commands or web pages that follow jobs, or raise the setting `limits.followers`.",
             )
 
     @contextmanager

@@ -41,7 +41,8 @@ def prepare_directory(state: Path) -> None:
         state.chmod(0o700)
     except OSError as error:
         raise AnygpuError(
-            f"cannot use the state directory {state}: {error.strerror}; set ANYGPU_STATE to a writable directory"
+            f"The state directory {state} cannot be used: {error.strerror}. Set the variable ANYGPU_STATE to "
+            "a directory that you can write to."
         ) from error
 
 
@@ -68,10 +69,18 @@ def leader_name(state: Path, *, alone: bool) -> str:
 def _in_use_error(state: Path) -> StateInUse:
     address = read_address(state)
     if not address:
-        return StateInUse(f"another server is starting or stopping in {state}", hint="Try again in a moment.")
+        return StateInUse(
+            f"Another anygpu server is starting or stopping with the state directory {state}",
+            hint="Try again in a moment.",
+        )
     pid, url = address.get("pid"), address.get("url")
     hint = f"Use it, stop it (`kill {pid}`), or choose another directory with ANYGPU_STATE."
-    return StateInUse(f"a server (process {pid}) at {url} uses {state}", hint=hint, pid=pid, url=url)
+    return StateInUse(
+        f"Another anygpu server (process {pid}) at {url} already uses the state directory {state}",
+        hint=hint,
+        pid=pid,
+        url=url,
+    )
 
 
 def read_address(state: Path) -> dict[str, Any]:
@@ -115,7 +124,8 @@ def bind_api(host: str, port: int) -> socket.socket:
         return bind(host, port)
     except OSError as error:
         raise AddressInUse(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another port (0: a free one)"
+            f"The server cannot listen on {host}:{port}: {error.strerror}. Choose another port with the "
+            "setting server.port, or 0 for a free one."
         ) from error
 
 

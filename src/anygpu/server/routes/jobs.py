@@ -183,7 +183,10 @@ async def accept_spec(services: Services, caller: Caller, spec: JobSpec) -> Tran
 def require_own_tenant(caller: Caller, body: Any) -> None:
     tenant = organisation_of(body)
     if tenant is not None and tenant != caller.scope.organisation:
-        raise Forbidden("`tenant_id` is not the organisation of this token; use a token of that organisation")
+        raise Forbidden(
+            "The organisation in `tenant_id` is not that of your token. Use a token of that organisation, or "
+            "leave out `tenant_id`."
+        )
 
 
 async def _with_resume_id(services: Services, scope: Scope, spec: JobSpec) -> JobSpec:

@@ -116,7 +116,7 @@ async def migrate_job(
     organisation = caller.scope.organisation
     known = [name for name in services.backends if services.backends.visible(name, organisation)]
     if body.to not in known:
-        hint = f"known: {', '.join(known)}"
+        hint = f"the backends are {', '.join(known)}"
         raise InvalidSpec([Problem("to", body.to, f"there is no backend {body.to!r}", hint, "body")])
     migrating = await services.jobs.migrate(caller.scope, view.id, body.to)
     return JsonResponse(await job_details(services, migrating), 202)
@@ -142,7 +142,10 @@ async def get_shell(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Sh
     view = await resolve_job(services.journal, caller.scope, ref)
     attempt = next((each for each in reversed(view.attempts) if not each.is_released), None)
     if attempt is None:
-        raise Conflict(f"job {view.name or view.id} has no machine now; its status is {view.status}")
+        raise Conflict(
+            f"Job {view.name or view.id} has no machine to log in to now; its status is {view.status}. Try "
+            "again when it runs."
+        )
     shell = await _shell_backend(services, attempt).shell(attempt.handle or Handle(name=attempt.name))
     return ShellCredentials(
         host=shell.host,
@@ -157,11 +160,13 @@ def _shell_backend(services: Services, attempt: AttemptView) -> SupportsShell:
     backend = services.backends.get(attempt.offer.backend)
     if backend is None:
         raise Conflict(
-            f"the backend {attempt.offer.backend!r} is no longer configured; add it again to reach its machines"
+            f"The backend {attempt.offer.backend!r} of the job's machine is no longer configured. Add it "
+            "again to reach its machines."
         )
     if not isinstance(backend, SupportsShell):
         raise Conflict(
-            f"backend {attempt.offer.backend!r} has no SSH access; jobs on `local` run on the server's own machine"
+            f"The backend {attempt.offer.backend!r} offers no SSH login. Jobs on the backend `local` run on "
+            "the server's own machine; log in there."
         )
     return backend
 
@@ -176,11 +181,13 @@ def _find_machine(
         if owned.attempt.name == name:
             if not force:
                 raise Conflict(
-                    f"machine {name} is used by job {owned.view.name or owned.view.id}",
+                    f"The machine {name} is used by job {owned.view.name or owned.view.id}",
                     hint="Cancel the job, or end the machine with --force: the job then continues on another one.",
                 )
             return owned.backend, owned.attempt.handle or Handle(name=name)
-    raise NotFound(f"there is no machine {name!r}", hint="`anygpu machine ls` shows them.")
+    raise NotFound(
+        f"There is no machine with the name {name!r}", hint="`anygpu machine ls` lists the machines."
+    )
 
 
 def _render_owned(machine: OwnedMachine, now_ms: int) -> MachineDetails:

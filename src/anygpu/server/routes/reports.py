@@ -230,6 +230,7 @@ def attempt_number(view: JobView, requested: int | None) -> int:
         return len(view.attempts)
     if requested > len(view.attempts):
         raise NotFound(
-            f"job {view.name or view.id} has no attempt {requested}; `anygpu show` lists its attempts"
+            f"Job {view.name or view.id} has no attempt with the number {requested}. `anygpu show` lists its "
+            "attempts."
         )
     return requested

@@ -64,7 +64,10 @@ async def _read_bounded(request: Request) -> bytes:
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BATCH_BYTES:
-                raise TooLarge(f"A batch may have at most {MAX_BATCH_BYTES} bytes. Send several batches.")
+                raise TooLarge(
+                    f"The batch of files has more than {MAX_BATCH_BYTES} bytes, which is the limit. Send several "
+                    "smaller batches."
+                )
     except ClientDisconnect:
         raise MalformedRequest(
             "the connection ended before the whole batch had arrived; upload it again"
@@ -85,14 +88,16 @@ def _parse_batch(body: bytes) -> list[tuple[str, bytes]]:
                     Problem(
                         "body",
                         None,
-                        f"is not a batch: content {len(contents) + 1} needs a line with its SHA-256 and size, and then"
-                        f" that many bytes; at most {MAX_BATCH_FILES} contents",
+                        f"is not a batch of files: file {len(contents) + 1} needs a line with its SHA-256 and size, "
+                        f"and then that many bytes; send at most {MAX_BATCH_FILES} files",
                         source="body",
                     )
                 ]
             )
         if hashlib.sha256(data).hexdigest() != match[1].decode():
-            message = f"content {len(contents) + 1} does not have the SHA-256 in its line; send it again"
+            message = (
+                f"file {len(contents) + 1} of the batch does not have the SHA-256 in its line; send it again"
+            )
             raise InvalidSpec([Problem("body", match[1].decode(), message, source="body")])
         contents.append((match[1].decode(), data))
         position = start + len(data)

@@ -120,8 +120,10 @@ def parse_include(include: str | None) -> frozenset[str]:
         return ALL_KINDS
     kinds = frozenset(part.strip() for part in include.split(",") if part.strip())
     if unknown := kinds - ALL_KINDS:
-        known = f"known: {', '.join(sorted(ALL_KINDS))}"
-        raise InvalidSpec([Problem("include", sorted(unknown)[0], "unknown kind", known, "query")])
+        known = f"the kinds are {', '.join(sorted(ALL_KINDS))}"
+        raise InvalidSpec(
+            [Problem("include", sorted(unknown)[0], "is not a kind of message", known, "query")]
+        )
     return kinds or ALL_KINDS
 
 

@@ -72,7 +72,15 @@ def _token_scope(caller: Caller, body: TokenRequest) -> Scope:
     wrong = [name for name in (scope.organisation, scope.project) if not NAME.fullmatch(name)]
     if wrong:
         raise InvalidSpec(
-            [Problem("", wrong[0], "is not a valid name for an organisation or project", "", "body")]
+            [
+                Problem(
+                    "",
+                    wrong[0],
+                    "is not a valid name for an organisation or project; use letters, digits, '.', '_' and '-'",
+                    "",
+                    "body",
+                )
+            ]
         )
     return scope
 
@@ -81,8 +89,8 @@ def _token_role(caller: Caller, text: str) -> Role:
     try:
         role = Role(text)
     except ValueError:
-        known = f"known: {', '.join(Role)}"
-        raise InvalidSpec([Problem("role", text, "unknown role", known, "body")]) from None
+        known = f"the roles are {', '.join(Role)}"
+        raise InvalidSpec([Problem("role", text, "is not a role", known, "body")]) from None
     caller.require(role)
     return role
 

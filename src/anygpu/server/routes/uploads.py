@@ -48,7 +48,7 @@ async def put_archive(
                 Problem(
                     "sha256",
                     sha256,
-                    "is not the SHA-256 of the archive; upload it again under its own hash",
+                    "is not the SHA-256 of the uploaded archive; upload it again to the URL with its own SHA-256",
                     source="path",
                 )
             ]
@@ -61,5 +61,5 @@ async def check_archive(sha256: Sha256, services: ServicesDep, caller: CallerDep
     """Check whether the organisation has stored this archive."""
     since_ms = services.clock.wall_ms() - FRESH_MS
     if not await services.uploads.has(caller.scope.organisation, sha256, since_ms=since_ms):
-        raise NotFound("this archive is not stored; upload it with PUT to this URL")
+        raise NotFound("The server has no archive with this SHA-256. Upload it with PUT to this URL.")
     return Response(None, 200)

@@ -162,7 +162,8 @@ class ChunkVerifier:
                     whole = extended
         if not damaged and whole.hexdigest() != file.sha256:
             raise BlobCorrupt(
-                f"The chunks of {file.path!r} are intact, but together they do not have the sha256 {file.sha256}.",
+                f"The uploaded file {file.path!r} is damaged: its chunks together do not have the sha256 "
+                f"{file.sha256}.",
                 hint="The file changed while the agent read it. Save the checkpoint or artifact again.",
             )
         return damaged
@@ -274,7 +275,8 @@ class Checkpoints:
         damaged = await self._verifier.damaged_chunks(owner, manifest)
         if damaged:
             raise BlobCorrupt(
-                f"{len(damaged)} chunks of the checkpoint {key!r} are missing or damaged. Use an earlier one.",
+                f"{len(damaged)} chunks of the checkpoint {key!r} are missing or damaged. Use an earlier "
+                "checkpoint.",
                 missing=damaged,
             )
 
@@ -291,14 +293,15 @@ class Checkpoints:
         parsed = parse_manifest_key(key)
         if parsed is None:
             raise NotFound(
-                f"{key!r} is not the key of a manifest. Use the key in the event of the checkpoint."
+                f"{key!r} is not the key of a stored checkpoint or artifact. Use the key that the event "
+                "CheckpointSaved or ArtifactSaved contains."
             )
         owner, manifest_id = parsed
         manifest = _parse_manifest(key, await self._blobs.get(key))
         if manifest.id_for(owner.attempt) != manifest_id:
             raise BlobCorrupt(
-                f"The manifest {key!r} does not match its id: it was changed after it was stored."
-                " Use an earlier checkpoint, and check the disk or bucket.",
+                f"The stored list of the checkpoint's files, {key!r}, was changed after it was stored. Use an "
+                "earlier checkpoint, and check the disk or bucket.",
                 key=key,
             )
         return owner, manifest
@@ -319,7 +322,8 @@ class Checkpoints:
 
     async def _read_pending(self, owner: UploadOwner, manifest_id: str, kind: ManifestKind) -> Manifest:
         unknown = NotFound(
-            f"There is no upload of {kind} {manifest_id!r}.", hint="Begin the upload again, then commit it."
+            f"No upload of the {kind} {manifest_id!r} was begun, so it cannot be committed.",
+            hint="Begin the upload again, then commit it.",
         )
         if not is_sha256(manifest_id):
             raise unknown
@@ -337,7 +341,7 @@ class Checkpoints:
         chunks = manifest.chunks()
         uploads = await self._sign_uploads(owner, (chunks[sha256] for sha256 in damaged))
         return IncompleteUpload(
-            f"{len(damaged)} of {len(chunks)} chunks are missing or damaged.",
+            f"{len(damaged)} of {len(chunks)} chunks of the upload are missing or damaged.",
             hint="Upload the listed chunks again, then commit again.",
             missing=damaged,
             uploads=[asdict(upload) for upload in uploads],
@@ -361,6 +365,7 @@ def _parse_manifest(key: str, data: bytes) -> Manifest:
         return decode_manifest(data)
     except (ValueError, KeyError, TypeError, IndexError, AnygpuError) as error:
         raise BlobCorrupt(
-            f"The manifest {key!r} is damaged. Use an earlier checkpoint, and check the disk or bucket.",
+            f"The stored list of the checkpoint's files, {key!r}, is damaged. Use an earlier checkpoint, and "
+            "check the disk or bucket.",
             key=key,
         ) from error

@@ -38,7 +38,7 @@ def open_blobs(
         )
     schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
     raise InvalidSpec(
-        [Problem("storage.url", url, f"is not a blob store URL; it must start with one of {schemes}")]
+        [Problem("storage.url", url, f"is not the URL of a file store; it must start with one of {schemes}")]
     )
 
 

@@ -111,8 +111,8 @@ def require_safe_name(name: str) -> str:
     """
     if not re.fullmatch(_NAME, name):
         raise UnsafePath(
-            f"{name!r} cannot be used in a blob key. Use 1 to 128 letters, digits, `_`, `-` and `.`;"
-            " start and end with a letter, a digit or `_`."
+            f"The name {name!r} cannot be used in the key of a stored file. Use 1 to 128 letters, digits, "
+            "`_`, `-` and `.`; start and end with a letter, a digit or `_`."
         )
     return name
 
@@ -130,7 +130,7 @@ def require_safe_key(key: str) -> str:
     """Return the key. Raise UnsafePath if some blob store would change or reject the key."""
     reason = _key_fault(key)
     if reason:
-        raise UnsafePath(f"{key!r} is not a valid blob key: {reason}. Use another key.", key=key)
+        raise UnsafePath(f"{key!r} is not a valid key of a stored file: {reason}. Use another key.", key=key)
     return key
 
 
@@ -141,7 +141,8 @@ def require_signable_key(key: str) -> str:
     """
     if not _SIGNABLE.fullmatch(require_safe_key(key)):
         raise UnsafePath(
-            f"No URL can be signed for {key!r}. Use letters, digits, `_`, `-`, `.`, `~` and `/` only.",
+            f"No download URL can be made for the key {key!r}. Use only letters, digits, `_`, `-`, `.`, `~` "
+            "and `/` in keys.",
             key=key,
         )
     return key

@@ -22,14 +22,15 @@ def require_safe_path(value: object, place: str = "path") -> str:
     if fault:
         text = repr(value)[:200]
         raise UnsafePath(
-            f"{place} {text}: {fault}.", hint="Use relative paths that stay inside the directory."
+            f"{place} {text} is not a valid path: {fault}.",
+            hint="Use relative paths that stay inside the directory.",
         )
     return str(value)
 
 
 def _path_fault(value: object) -> str:
     if not isinstance(value, str) or not value:
-        return "it must be a text that is not empty"
+        return "it must be a string that is not empty"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
         return "it contains control characters or is not valid Unicode"
     if len(value.encode()) > MAX_PATH_BYTES:
@@ -46,10 +47,13 @@ def require_valid_tree(paths: Iterable[str]) -> None:
     seen: set[str] = set()
     for path in sorted(paths, key=lambda path: path.split("/")):
         if path in seen:
-            raise UnsafePath(f"{path!r} is listed twice.", hint="List each file once.")
+            raise UnsafePath(f"The file {path!r} is listed twice.", hint="List each file once.")
         above = next((parent for parent in _parents(path) if parent in seen), None)
         if above is not None:
-            raise UnsafePath(f"{path!r} is inside {above!r}, which is a file.", hint="Rename one of them.")
+            raise UnsafePath(
+                f"The file {path!r} is inside {above!r}, which is also listed as a file.",
+                hint="Rename one of them.",
+            )
         seen.add(path)
 
 
@@ -171,9 +175,16 @@ def _validate(manifest: Manifest) -> Manifest:
     sizes: dict[str, int] = {}
     for chunk in (chunk for file in manifest.files for chunk in file.chunks):
         if sizes.setdefault(chunk.sha256, chunk.size) != chunk.size:
-            raise _invalid_field("chunks", chunk.sha256, "two chunks have this sha256 but different sizes")
+            raise _invalid_field(
+                "chunks",
+                chunk.sha256,
+                "two chunks have this sha256 but different sizes; send the size of its content",
+            )
     if len(sizes) > MAX_CHUNKS:
-        raise TooLarge(f"The manifest has {len(sizes)} chunks; the limit is {MAX_CHUNKS}. Use larger chunks.")
+        raise TooLarge(
+            f"The checkpoint or artifact has {len(sizes)} chunks; the limit is {MAX_CHUNKS}. Use larger "
+            "chunks."
+        )
     return manifest
 
 
@@ -235,7 +246,7 @@ def _require_integer(value: Mapping[str, Any], name: str, place: str, least: int
     if type(number) is not int or number < least:
         raise _invalid_field(where, number, f"must be a whole number of at least {least}")
     if number > max_count:
-        raise TooLarge(f"{where} is {number}; it must be at most {max_count}.")
+        raise TooLarge(f"The field {where} is {number}, which is too large. Send at most {max_count}.")
     return number
 
 
@@ -252,7 +263,9 @@ def _require_mapping(value: object, place: str) -> Mapping[str, Any]:
 def _require_list(value: object, place: str, max_count: int) -> Sequence[Any]:
     items: list[Any] = _require_type(value, list, place, "must be a list")
     if len(items) > max_count:
-        raise TooLarge(f"{place} has {len(items)} items; it must have at most {max_count}.")
+        raise TooLarge(
+            f"The field {place} has {len(items)} items, which are too many. Send at most {max_count}."
+        )
     return items
 
 

@@ -74,8 +74,11 @@ def _is_missing(error: Exception) -> bool:
 
 
 def _blob_missing(key: str) -> BlobMissing:
-    hint = "Retention deleted it, or its upload never finished. Upload it again, or use another one."
-    return BlobMissing(f"There is no blob {key!r}.", hint=hint, key=key)
+    hint = (
+        "It was deleted because it was too old, or its upload never finished. Upload it again, or use "
+        "another file."
+    )
+    return BlobMissing(f"There is no stored file with the key {key!r}.", hint=hint, key=key)
 
 
 @contextmanager
@@ -95,8 +98,9 @@ def translate_store_error(error: Exception, key: str) -> AnygpuError:
         return StorageFull()
     message = str(error).strip().partition("\n")[0]
     return BackendUnavailable(
-        f"The blob store could not read or write {key!r}: {message}",
-        hint="The request is retried. If the error persists, check the storage settings, credentials and network.",
+        f"The disk or bucket of stored files could not read or write {key!r}: {message}",
+        hint="The request is retried. If the error stays, check the settings `store.blobs`, the credentials "
+        "and the network of the server.",
         key=key,
     )
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from anygpu.errors import Forbidden
 from anygpu.store.blobs.contract import Method
 
-HINT = "Request a new URL from the server."
+HINT = "Request a new URL from the server, for example by repeating the command."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +48,17 @@ def verify_url(method: str, key: str, query: Mapping[str, str], *, now: float, s
         _signature(grant, secret), query.get("sig", "").encode("ascii", "replace").decode()
     ):
         raise Forbidden(
-            "The signature of this URL is not valid: another server signed it, or it was modified.", hint=HINT
+            "The signature in this URL is not valid: another server made the URL, or somebody changed it.",
+            hint=HINT,
         )
     if now >= grant.expires_at:
-        raise Forbidden("This signed URL has expired.", hint=HINT)
+        raise Forbidden("This download or upload URL has expired.", hint=HINT)
     return grant
 
 
 def _parse_grant(method: str, key: str, query: Mapping[str, str]) -> UrlGrant:
     if method not in ("GET", "PUT") or query.get("method") != method:
-        raise Forbidden(f"This signed URL does not allow {method}.", hint=HINT)
+        raise Forbidden(f"This download or upload URL does not allow the method {method}.", hint=HINT)
     allowed: Method = "PUT" if method == "PUT" else "GET"
     expires_at = _parse_number(query.get("expires", ""))
     max_size = _parse_number(query["max_size"]) if "max_size" in query else None
@@ -66,7 +67,9 @@ def _parse_grant(method: str, key: str, query: Mapping[str, str]) -> UrlGrant:
 
 def _parse_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise Forbidden("This signed URL is malformed.", hint=HINT)
+        raise Forbidden(
+            "This download or upload URL is not complete, or its parameters are damaged.", hint=HINT
+        )
     return int(text)
 
 

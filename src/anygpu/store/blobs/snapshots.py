@@ -57,16 +57,18 @@ def parse_snapshot(data: bytes, limits: SnapshotLimits) -> tuple[SnapshotFile, .
         raise _invalid("is not a list of files")
     if len(items) > limits.max_files:
         raise TooLarge(
-            f"The snapshot has {len(items)} files; the limit is {limits.max_files} files.",
-            hint="Exclude files with .anygpuignore, or have `limits.snapshot_files` raised.",
+            f"The working directory has {len(items)} files; the limit is {limits.max_files} files.",
+            hint="Exclude files with .anygpuignore, or ask the operator to raise the setting "
+            "`limits.snapshot_files`.",
         )
     files = tuple(_parse_file(item) for item in items)
     require_valid_tree(file.path for file in files)
     total = sum(file.size for file in files)
     if total > limits.max_bytes:
         raise TooLarge(
-            f"The snapshot has {total} bytes; the limit is {limits.max_bytes} bytes.",
-            hint="Exclude large files with .anygpuignore, or have `limits.snapshot_bytes` raised.",
+            f"The working directory has {total} bytes; the limit is {limits.max_bytes} bytes.",
+            hint="Exclude large files with .anygpuignore, or ask the operator to raise the setting "
+            "`limits.snapshot_bytes`.",
         )
     return files
 
@@ -87,7 +89,10 @@ def _require_inner_link(path: str, target: object) -> str:
     parts = target.split("/") if isinstance(target, str) and "\0" not in target else [""]
     ups = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
     if parts[0] == "" or ups > path.count("/") or ".." in parts[ups:]:
-        raise UnsafePath(f"The link {path!r} leaves the snapshot.", hint="Leave it out, or copy its target.")
+        raise UnsafePath(
+            f"The link {path!r} points outside the working directory.",
+            hint="Exclude it with .anygpuignore, or replace it by a copy of its target.",
+        )
     return "/".join(parts)
 
 
@@ -110,7 +115,10 @@ class Snapshots:
         key = self._uploads.key(organisation, sha256)
         info = await self._blobs.head(key)
         if info is not None and info.size > MAX_LIST_BYTES:
-            raise TooLarge(f"The list of files has {info.size} bytes; the limit is {MAX_LIST_BYTES} bytes.")
+            raise TooLarge(
+                f"The list of the working directory's files has {info.size} bytes; the limit is {MAX_LIST_BYTES} "
+                "bytes. Exclude files with .anygpuignore."
+            )
         return parse_snapshot(await self._blobs.get(key), self.limits)
 
     async def content(self, organisation: str, file: SnapshotFile) -> bytes:
@@ -202,7 +210,7 @@ class Snapshots:
                 yield piece
             if length != file.size:
                 raise BlobCorrupt(
-                    f"The content of {file.path!r} has {length} bytes, not {file.size}.",
+                    f"The stored content of {file.path!r} has {length} bytes, not the expected {file.size}.",
                     hint="Submit the job again.",
                 )
             yield bytes(-length % tarfile.BLOCKSIZE)

@@ -64,7 +64,7 @@ class StoredFiles:
                 chunks = tuple(StoredChunk(owner.chunk_key(c.sha256), c.size, c.sha256) for c in file.chunks)
                 return StoredFile(file.path, file.size, file.sha256, chunks)
         raise NotFound(
-            f"the checkpoint has no file {path!r}", hint="The list of checkpoints has the paths of its files."
+            f"The checkpoint has no file {path!r}", hint="Choose one of the paths in the list of checkpoints."
         )
 
     async def read(self, file: StoredFile, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
@@ -91,8 +91,8 @@ class StoredFiles:
                 info = await self._blobs.head(chunk.key)
             if info is None:
                 raise BlobMissing(
-                    f"a part of {file.path!r} is no longer stored",
-                    hint="Retention has deleted it, or the disk or bucket lost it. Choose another file.",
+                    f"A part of the file {file.path!r} is no longer stored",
+                    hint="It was deleted because it was too old, or the disk or bucket lost it. Choose another file.",
                 )
             if info.size != chunk.size:
                 raise _damaged(file)

@@ -46,14 +46,15 @@ async def verify_stream(stream: AsyncIterator[bytes], *, sha256: str, limit: int
         size += len(piece)
         if size > limit:
             raise TooLarge(
-                f"The upload has more than {limit} bytes. Exclude large files, or have the limit raised.",
+                f"The upload has more than {limit} bytes, which is the limit. Exclude large files, or ask the "
+                "operator to raise the setting `limits.upload_bytes`.",
                 limit=limit,
             )
         await update_hashes(piece, digest)
         yield piece
     if digest.hexdigest() != sha256:
         raise BlobCorrupt(
-            f"The {size} bytes received do not have the sha256 {sha256}.",
+            f"The upload is damaged: the {size} bytes that arrived do not have the sha256 {sha256}.",
             hint="The data changed during the transfer or while it was read. Send it again.",
         )
 
@@ -122,7 +123,5 @@ class Plans:
         except ValueError:
             plan = None
         if not isinstance(plan, dict):
-            raise BlobCorrupt(
-                f"The blob {key!r} is not a plan: it is damaged. `anygpu plan` computes a new one."
-            )
+            raise BlobCorrupt(f"The stored plan {key!r} is damaged. `anygpu plan` computes a new one.")
         return plan

@@ -60,7 +60,7 @@ async def open_database(url: str, *, busy_timeout_s: float = 5.0) -> Database:
         return await PostgresDatabase.open(url)
     scheme = url.partition(":")[0]
     raise AnygpuError(
-        f"The database URL has an unknown scheme {scheme!r}.",
+        f"The database URL in the setting store.database begins with {scheme!r}, which is not supported.",
         hint="Use sqlite:///<path> or postgresql://<host>/<database>.",
     )
 

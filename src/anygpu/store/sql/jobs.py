@@ -119,7 +119,7 @@ def _not_found(connection: Connection, scope: AnyScope, job_id: str) -> NotFound
         )
     if fetch_one(connection, sql, values):
         return NotFound(f"Job {job_id} was deleted.", hint=_NOT_FOUND_HINT)
-    return NotFound(f"There is no job {job_id}.", hint=_NOT_FOUND_HINT)
+    return NotFound(f"There is no job with the id {job_id} in this project.", hint=_NOT_FOUND_HINT)
 
 
 def is_deleted(connection: Connection, job_id: str) -> bool:
@@ -197,7 +197,7 @@ def insert(
 ) -> Recorded:
     """Append the first event of a job, and insert its row, search terms and idempotency key."""
     if fetch_one(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)) or is_deleted(connection, job_id):
-        raise Conflict(f"Job {job_id} already exists.", hint="Submit it again with a new id.")
+        raise Conflict(f"A job with the id {job_id} already exists.", hint="Submit it again with a new id.")
     (recorded,) = insert_events(
         connection, project, scope.organisation, scope.project, job_id, [event], at_ms
     )

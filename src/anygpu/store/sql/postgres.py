@@ -61,7 +61,8 @@ class PostgresDatabase:
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise Internal(
-                "The database is closed: the server is stopping. Repeat the request when it runs again."
+                "The server is stopping, so it no longer uses its database. Repeat the request when the server "
+                "runs again."
             )
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
@@ -77,7 +78,10 @@ def _engine(url: str, connections: int) -> Engine:
     try:
         import psycopg  # noqa: F401 - to report that it is missing
     except ImportError as error:
-        raise AnygpuError("PostgreSQL support needs psycopg.", hint=install_hint("postgres")) from error
+        raise AnygpuError(
+            "A PostgreSQL database needs the Python package psycopg, which is not installed.",
+            hint=install_hint("postgres"),
+        ) from error
     address = "postgresql+psycopg://" + url.partition("://")[2]
     # pool_pre_ping: after a restart of the PostgreSQL server all pooled connections are dead.
     return create_engine(
@@ -98,7 +102,9 @@ def _run_with_retries(engine: Engine, work: Work[T]) -> T:
                 time.sleep(random.uniform(0, 0.01 * (MAX_TRIES - tries_left)))  # noqa: S311 - no cryptography
                 continue
             raise translate_error(error) from error
-    raise Internal("Unreachable: the last try returns or raises.")
+    raise Internal(
+        "The retries of a database transaction ended without a result. This is a bug in anygpu; report it."
+    )
 
 
 def _run_once(engine: Engine, work: Work[T]) -> T:

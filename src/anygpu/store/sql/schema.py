@@ -67,7 +67,7 @@ def upgrade(connection: Connection) -> None:
     except CommandError as error:
         raise AnygpuError(
             f"This database was written by a newer version of anygpu ({error}).",
-            hint="Upgrade anygpu, or use another database.",
+            hint="Install the newer version of anygpu, or use another database (setting store.database).",
         ) from error
 
 

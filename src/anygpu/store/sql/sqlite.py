@@ -94,7 +94,8 @@ class SqliteDatabase:
     ) -> T:
         if self._closed:
             raise Internal(
-                "The database is closed: the server is stopping. Repeat the request when it runs again."
+                "The server is stopping, so it no longer uses its database. Repeat the request when the server "
+                "runs again."
             )
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         queue.put(_Task(work, future, then))

@@ -153,7 +153,9 @@ def _digest(token: str) -> str:
 
 
 def _no_token(token_id: str) -> NotFound:
-    return NotFound(f"There is no token {token_id[:100]!r}.", hint="`anygpu token ls` lists the tokens.")
+    return NotFound(
+        f"There is no token with the id {token_id[:100]!r}.", hint="`anygpu token ls` lists the tokens."
+    )
 
 
 def _valid_token(row: Row, at_ms: int) -> Token | None:

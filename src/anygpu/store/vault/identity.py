@@ -90,7 +90,7 @@ def _read_or_create(kind: KeyKind, path: Path, *, may_create: bool) -> Sequence[
     if not path.exists():
         if not may_create:
             raise KeyUnusable(
-                f"The {kind.name} {path} does not exist, but this database was used with one.",
+                f"The {kind.name} {path} does not exist, but this database was used with such a file.",
                 hint=_advice(kind),
             )
         create_private_file(path, kind.make())
@@ -111,8 +111,8 @@ async def _check_fingerprint(
     recorded = await database.write(work)
     if recorded not in found and not accept_new:
         raise KeyUnusable(
-            f"The {kind.name} {path} has another key (fingerprint {found[0]}) than this database was used with"
-            f" ({recorded}).",
+            f"The {kind.name} {path} contains another key (fingerprint {found[0]}) than the one that this "
+            f"database was used with ({recorded}).",
             hint=_advice(kind),
         )
 

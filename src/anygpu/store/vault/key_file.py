@@ -29,10 +29,13 @@ def read_private_file(path: Path) -> bytes:
         _require_private(path, path.stat())
         return path.read_bytes()
     except FileNotFoundError:
-        raise KeyUnusable(f"The file {path} does not exist.", hint="Restore it from a backup.") from None
+        raise KeyUnusable(
+            f"The server's key file {path} does not exist.", hint="Restore it from a backup."
+        ) from None
     except OSError as error:
         raise KeyUnusable(
-            f"The file {path} cannot be read: {error.strerror}.", hint="Correct its permissions."
+            f"The server's key file {path} cannot be read: {error.strerror}.",
+            hint="Correct its permissions: the server's user must be able to read it.",
         ) from None
 
 
@@ -91,7 +94,9 @@ def _is_vault_key(key: bytes) -> bool:
 
 def _require_private(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise KeyUnusable(f"{path} is not a regular file.", hint="Replace it by a file.")
+        raise KeyUnusable(
+            f"The key file {path} is not a regular file.", hint="Replace it by a regular file with the key."
+        )
     if status.st_uid not in (os.geteuid(), 0):
         raise KeyUnusable(
             f"The file {path} belongs to the user with id {status.st_uid}, not to the server's user.",

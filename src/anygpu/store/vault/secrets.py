@@ -67,7 +67,8 @@ class Secrets:
         encrypted = await self._database.read(work)
         if encrypted is None:
             raise SecretMissing(
-                f"There is no secret {name!r}.", hint=f"Add it with `anygpu secret set {name}`."
+                f"There is no secret with the name {name!r} in this project.",
+                hint=f"Add it with `anygpu secret set {name}`.",
             )
         return self._decrypt(scope, name, encrypted)
 
@@ -75,7 +76,10 @@ class Secrets:
         sql = "DELETE FROM secrets WHERE organisation = ? AND project = ? AND name = ?"
         values = (scope.organisation, scope.project, storable_text(name))
         if not await self._database.write(lambda connection: execute(connection, sql, values)):
-            raise NotFound(f"There is no secret {name!r}.", hint="`anygpu secret ls` lists the secrets.")
+            raise NotFound(
+                f"There is no secret with the name {name!r} in this project.",
+                hint="`anygpu secret ls` lists the secrets.",
+            )
 
     def _decrypt(self, scope: Scope, name: str, encrypted: bytes) -> str:
         try:
@@ -97,5 +101,6 @@ def _validate(name: str, value: str) -> None:
         raise InvalidSpec([Problem("name", name[:200], message)])
     if len(value) > MAX_VALUE:
         raise TooLarge(
-            f"The secret {name} has {len(value)} characters; the limit is {MAX_VALUE}. Store a shorter value."
+            f"The value of the secret {name} has {len(value)} characters; the limit is {MAX_VALUE}. Store a "
+            "shorter value."
         )

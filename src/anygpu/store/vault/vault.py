@@ -53,7 +53,9 @@ class Vault:
         except InvalidToken as error:
             raise self._unknown_key() from error
         if stored_owner != [*owner]:
-            raise DecryptionFailed("The value was encrypted for another name or project.")
+            raise DecryptionFailed(
+                "The stored value belongs to another name or project: it was copied in the database."
+            )
         return str(text)
 
     def add_key(self) -> None:

@@ -27,7 +27,7 @@ async def test_a_body_that_is_not_json_is_malformed(body: bytes) -> None:
 
 async def test_an_empty_body_is_an_empty_object() -> None:
     assert await read_object(request_with(b" ")) == {}
-    with pytest.raises(InvalidSpec, match="must be a JSON object"):
+    with pytest.raises(InvalidSpec, match="is not a JSON object"):
         await read_object(request_with(b"[]"))
 
 
@@ -55,8 +55,8 @@ def test_an_unknown_key_gets_the_known_ones_and_a_missing_one_is_required() -> N
     with pytest.raises(InvalidSpec) as refused:
         parse_body(BackendRequest, {"name": "lab", "knd": "ssh"})
     problems = {problem.place: problem for problem in refused.value.problems}
-    assert problems["kind"].message == "is required"
-    assert problems["knd"].suggestion == "known: name, kind, options, credentials, replace"
+    assert problems["kind"].message == "is required; add this field"
+    assert problems["knd"].suggestion == "the valid keys are name, kind, options, credentials, replace"
 
 
 def test_credentials_are_not_repeated_in_a_problem() -> None:

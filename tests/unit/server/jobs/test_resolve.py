@@ -32,7 +32,7 @@ async def test_a_name_finds_its_newest_job_and_last_the_newest_of_all(journal: M
 
 
 async def test_a_prefix_of_several_ids_is_refused(journal: MemoryJournal) -> None:
-    with pytest.raises(Conflict, match="several jobs"):
+    with pytest.raises(Conflict, match="Several jobs"):
         await resolve_job(journal, LAB, histories.job_id(1)[:8])
 
 

@@ -79,7 +79,7 @@ def test_the_same_path_twice_is_refused() -> None:
 
 
 def test_a_file_that_must_also_be_a_directory_is_refused() -> None:
-    with pytest.raises(UnsafePath, match="which is a file"):
+    with pytest.raises(UnsafePath, match="which is also listed as a file"):
         parse_checkpoint_manifest(
             manifest_of(file_of("a/b/c", b"1"), file_of("a.b", b"1"), file_of("a", b"1"))
         )
