@@ -1,4 +1,7 @@
-"""The assignment: the server's answer to a claim. Missing fields get the defaults of the protocol."""
+"""The assignment: what an agent has to run, as the server answers when the agent claims its attempt.
+
+Missing fields get the defaults of the protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run one attempt from the claim to the end: prepare, train, publish, report."""
+"""Run one attempt: prepare the files and the environment, run the job, upload results, report the end."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class AttemptRunner:
     ) -> int:
         """Send all reports and then the end of the attempt to the server. Return the agent's exit code.
 
-        Reports that cannot be sent in time stay in the spool.
+        Reports that cannot be sent in time stay on disk (in the spool).
         """
         self._reporter.flush()
         deadline = time.monotonic() + self._assignment.deliver_s

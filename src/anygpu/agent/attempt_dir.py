@@ -70,9 +70,9 @@ class AttemptDir:
                 shutil.rmtree(self.join(name), ignore_errors=True)
 
     def claimant(self) -> str:
-        """Return the random id by which the server recognises this agent in a claim.
+        """Return the random id by which the server recognises this agent.
 
-        The id is stored in the directory, so a repeated claim uses the same id.
+        The id is stored in the directory, so that the server knows the agent again if it repeats its claim.
         """
         stored = self.read_json("claimant.json")
         if stored is None:

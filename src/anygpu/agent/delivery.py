@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> int:
-    """Send the reports that a dead agent left in its spool, and the end of its attempt (`agent_lost`).
+    """Send the reports that a dead agent left on disk, and the end of its attempt (`agent_lost`).
 
     Kills what is left of the job, and never starts the job again. Returns the exit code for this process.
     """

@@ -84,10 +84,10 @@ def server_address(attempt_dir: AttemptDir, ticket: Ticket) -> ServerAddress:
 
 
 def claim(attempt_dir: AttemptDir, ticket: Ticket, address: ServerAddress) -> tuple[float, Assignment]:
-    """Claim the attempt. Return the time at which the request was sent (boot clock), and the assignment.
+    """Claim the attempt: ask the server for it, and become its owner.
 
-    If the same agent claims again, it gets the same answer. The server refuses the claim if another agent
-    owns the attempt.
+    Return the time at which the request was sent (boot clock), and the assignment. If the same agent claims again, it
+    gets the same answer. The server refuses the claim if another agent owns the attempt.
     """
     server = ServerClient(address)
     request = {

@@ -12,7 +12,7 @@ from anygpu.api.base import ApiModel
 
 
 class ClaimRequest(ApiModel):
-    """An agent's claim of its attempt. The first claimant owns the attempt."""
+    """The request with which an agent takes over its attempt. The first agent that sends it owns the attempt."""
 
     ticket: str = Field(max_length=1000)
     claimant: str = Field(max_length=128)
@@ -20,7 +20,7 @@ class ClaimRequest(ApiModel):
 
 
 class AttemptAssignment(ApiModel):
-    """The answer to a claim: the token of the attempt, its time intervals and its job."""
+    """The answer to the agent that takes over an attempt: its token, its time intervals and its job."""
 
     protocol: int
     token: str

@@ -8,7 +8,11 @@ from anygpu.api.base import TIME, ApiModel, RequestModel
 
 
 class BackendDetails(ApiModel):
-    """A configured backend. `credentials` is the source of its credentials: vault, settings, ambient or none."""
+    """A configured backend.
+
+    `credentials` says where its credentials come from: the vault (stored encrypted), the settings file, the server's
+    environment (`ambient`), or nowhere (`none`).
+    """
 
     name: str = Field(examples=["lab"])
     kind: str = Field(examples=["ssh"])

@@ -34,7 +34,7 @@ class BilledInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a backend found out about an attempt in one probe."""
+    """What a backend found out about an attempt when it checked it."""
 
     state: MachineState
     detail: str = ""
@@ -97,7 +97,7 @@ class SupportsInventory(Protocol):
 
 @runtime_checkable
 class SupportsDelivery(Protocol):
-    """A backend that can send the reports that a dead agent left in its spool."""
+    """A backend that can send the reports that a dead agent left on its machine."""
 
     async def deliver(self, handle: Handle) -> None: ...
 

@@ -221,7 +221,7 @@ class Forecasts:
         self._timers: TimerQueue[Key] = TimerQueue()
 
     def update(self, view: JobView) -> None:
-        """Watch the live attempt once it trains, and stop watching attempts that are no longer live."""
+        """Watch the current attempt of a job once it trains, and stop watching attempts that are over."""
         live = view.live_attempt
         for key in [(view.id, attempt.number) for attempt in view.attempts if attempt is not live]:
             self._watched.pop(key, None)

@@ -50,7 +50,7 @@ class MeterChecker:
         self._done: dict[Key, None] = {}
 
     def update(self, view: JobView) -> None:
-        """Schedule a check for each attempt of the job that is released and cost something."""
+        """Plan to read the provider's charge for each attempt that cost something and whose machine is gone."""
         now = self._clock.monotonic()
         for attempt in (a for a in view.attempts if a.is_released and a.usage is not None):
             key = (view.id, attempt.number)

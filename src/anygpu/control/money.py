@@ -1,8 +1,8 @@
 """Calculate what attempts cost and what a job may still spend, in micro-dollars. Pure functions.
 
-The rules are in docs/explanation/money.md. The ledger is the recorded cost of released attempts. The cost of
-running attempts is estimated and never too low: billing is assumed from the first moment at which a machine
-may have existed until its end is confirmed.
+The rules are in docs/explanation/money.md. The ledger is the recorded cost of attempts whose machines are confirmed to
+be gone. The cost of running attempts is estimated and never too low: billing is assumed from the first moment at which
+a machine may have existed until its end is confirmed.
 """
 
 from collections.abc import Mapping

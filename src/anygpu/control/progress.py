@@ -66,7 +66,7 @@ def used_time_s(attempts: Iterable[AttemptView], now_ms: int) -> float:
 
 
 def unsaved_s(view: JobView, now_ms: int) -> float:
-    """Return how long the live attempt has trained since its last checkpoint."""
+    """Return how long the current attempt has trained since its last checkpoint."""
     live = view.live_attempt
     if live is None or live.training_at_ms is None:
         return 0.0

@@ -250,7 +250,7 @@ class Supervisor:
         self._wake.set(NO_JOB)
 
     def _sleep_s(self, term: LeaderTerm) -> float:
-        """Return the seconds until the next round, unless a wake-up comes earlier."""
+        """Return the seconds until the loop has to run again, unless a wake-up comes earlier."""
         now = self._clock.monotonic()
         times = {task.name: task.next_at() for task in term.tasks}
         idle = [at for name, at in times.items() if name not in term.running]

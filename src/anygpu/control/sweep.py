@@ -44,7 +44,7 @@ class OrphanResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedOrphan:
-    """An orphan machine that was terminated, and the provider's last observation of it."""
+    """A machine without an owner that was terminated, and what the provider last reported about it."""
 
     name: str
     observation: Observation
@@ -75,7 +75,7 @@ class Sweeper:
         ] = {}  # (backend, name) -> number of probes since the termination
 
     def orphans(self) -> list[OrphanResource]:
-        """List the orphans that the last sweeps found, oldest first."""
+        """Return the machines and resources without an owner that the last sweeps found, oldest first."""
         known = [orphan for found in self._unowned.values() for _, orphan in found.values()]
         return sorted(known, key=lambda orphan: (orphan.since_ms, orphan.key))
 
@@ -158,7 +158,7 @@ class OrphanLedger:
         self._journal, self._clock = journal, clock
 
     async def record(self, orphan: EndedOrphan, guard: Guard) -> None:
-        """Add the cost of the machine to its attempt, if the attempt is released."""
+        """Add the cost of the machine to its attempt, once the cost of the attempt itself is recorded."""
         named = read_attempt_name(orphan.name)
         if named is None:
             return

@@ -79,7 +79,7 @@ class ScheduleTask(PeriodicTask):
     def _can_start(self, view: JobView) -> bool:
         """Return whether the job may get a new attempt.
 
-        True if its backoff has passed and the last attempt can no longer commit anything.
+        True if the pause before a retry has passed and the last attempt can save nothing more.
         """
         if view.newest_attempt is None:
             return True

@@ -36,7 +36,7 @@ class PeriodicTask(ABC):
 
     @abstractmethod
     def is_due(self) -> bool:
-        """Return whether the supervisor should start the task in this round."""
+        """Return whether the supervisor should start the task now."""
 
     def next_at(self) -> float:
         """Return when the supervisor has to run its loop for this task.

@@ -1,1 +1,1 @@
-"""Events of jobs, and the fold that computes a job's view from its events."""
+"""Events of jobs, and the fold: the function that computes the current state (view) of a job from its events."""

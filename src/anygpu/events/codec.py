@@ -1,4 +1,4 @@
-"""Convert events and views to JSON and back, by type and version."""
+"""Convert events and the states (views) of jobs to JSON and back, by type and version."""
 
 from collections.abc import Callable
 from functools import cache

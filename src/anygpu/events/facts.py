@@ -1,4 +1,4 @@
-"""Value types that events and views are made of. Their fields are part of the journal's format."""
+"""Value types of which events and the states (views) of jobs consist. Their fields are part of the journal's format."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -463,7 +463,7 @@ def _end_job(event: Event, view: JobView, at_ms: int, status: Status) -> JobView
 
 
 def _with_checkpoints(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
-    """Return the view with the newest of these checkpoints.
+    """Return the job's state with the newest of these checkpoints.
 
     The ids of the checkpoints that are dropped are kept for a while, to recognise repeated commits.
     """

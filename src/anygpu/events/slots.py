@@ -29,7 +29,7 @@ class SlotUsage:
     at_s: float = 0.0
 
     def decayed(self, now_s: float) -> float:
-        """Return the slot-seconds that still count at `now_s`.
+        """Return how many of the used slot-seconds (slots times seconds) still count at `now_s`.
 
         Nothing decays if `now_s` is before the last update, as after the clock was set back.
         """

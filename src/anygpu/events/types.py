@@ -95,7 +95,7 @@ class MachineStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptClaimed(Event):
-    """An agent has claimed the attempt with its ticket and owns it."""
+    """An agent has connected with the attempt's one-time ticket, and now owns the attempt."""
 
     attempt: int
     claimant: str

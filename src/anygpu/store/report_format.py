@@ -26,7 +26,7 @@ _NAMED_NUMBERS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
 def parse_report(body: bytes, first: int, last: int) -> ReportBatch:
-    """Parse a report that has exactly the frames `first` to `last`, in order.
+    """Parse a report that has exactly the frames (numbered entries) `first` to `last`, in order.
 
     Raises InvalidReport if the frames are not exactly these, and TooLarge if the report is too long.
     """
@@ -96,7 +96,7 @@ def _decode(line: bytes) -> Any:
 
 
 class _BatchBuilder:
-    """Collects the contents of frames by kind (log, metrics, progress, telemetry, phase).
+    """Collects the contents of a report's frames (entries) by kind: log, metrics, progress, telemetry, phase.
 
     Frames of other kinds are ignored: a newer agent may send them.
     """

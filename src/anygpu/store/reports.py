@@ -20,7 +20,7 @@ class MetricPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """The frames (numbered records) `first` to `last` of an attempt's spool, parsed and validated."""
+    """The frames (numbered reports) `first` to `last` of an attempt, parsed and validated."""
 
     first: int
     last: int
@@ -97,7 +97,7 @@ class Reports(Protocol):
     """
 
     async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
-        """Store the frames of the batch that are not stored yet, durably.
+        """Store the frames (numbered reports) of the batch that are not stored yet, durably.
 
         Raises ReportGap(expected=…) if earlier frames are missing.
         """

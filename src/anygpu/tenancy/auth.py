@@ -48,7 +48,7 @@ class TokenPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sent a request, as found by authentication: the scope and the role."""
+    """Who sent a request: organisation, project and person (the scope), and the role."""
 
     scope: Scope
     role: Role

@@ -29,7 +29,7 @@ class StreamAccess:
         self._on_end: Callable[[], None] = lambda: None
 
     def call_at_end(self, wake: Callable[[], None]) -> None:
-        """Set the function that wakes the follower of the stream, so that it notices the end."""
+        """Set the function that wakes the reader of the stream, so that it notices that its permission has ended."""
         self._on_end = wake
 
     def require(self) -> None:

@@ -53,12 +53,12 @@ def gpu_slots(uuids: Sequence[str], directory: str = "") -> list[Slot]:
 
 
 def free_labels(slots: Sequence[Slot]) -> list[str]:
-    """Return the labels of the slots that no process holds."""
+    """Return the labels of the slots (GPUs or CPUs) that no process has locked."""
     return [slot.label for slot in slots if _is_free(slot)]
 
 
 def hold_slots(slots: Sequence[Slot], count: int) -> HeldSlots | None:
-    """Lock `count` free slots. Return None, and lock nothing, if fewer are free."""
+    """Lock `count` free slots (GPUs or CPUs). Return None, and lock nothing, if fewer are free."""
     taken: list[tuple[str, int]] = []
     for slot in slots:
         fd = try_lock(slot.path) if len(taken) < count else None

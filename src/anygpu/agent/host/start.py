@@ -24,10 +24,9 @@ SSH_VARIABLES = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SS
 
 
 class StartRequest:
-    """A request to start an attempt: its directory, ticket, SSH tunnel, and the GPU and CPU slots it needs.
+    """A request to start an attempt: its directory, ticket, SSH tunnel, and how many GPUs and CPUs it needs.
 
-    `gpus` and `cpus` are the numbers of slots. They are None if no other attempt uses the machine: no slots
-    are then locked.
+    `gpus` and `cpus` are None if no other attempt uses the machine. Then no GPU or CPU is locked for the attempt.
     """
 
     def __init__(self, directory: str, agent: str, fields: dict[str, Any]) -> None:

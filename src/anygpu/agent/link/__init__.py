@@ -1,1 +1,1 @@
-"""Communication with the server: HTTP client, orders (cancel or stop), lease, and the spool and its sender."""
+"""Communication with the server: HTTP client, orders (cancel or stop), lease, and reports kept on disk until sent."""

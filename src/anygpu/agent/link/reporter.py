@@ -1,4 +1,4 @@
-"""Collect output, metrics, progress and telemetry, and write them to the spool in batches."""
+"""Collect output, metrics, progress and telemetry, and write them in batches to the spool (reports on disk)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOWS_DOWN_OVER_S = 60.0
 
 
 class Reporter:
-    """Collects the job's output, metrics and progress, and writes them to the spool in batches.
+    """Collects the job's output, metrics and progress, and writes them in batches to the spool (reports on disk).
 
     Used by the main thread only.
     """

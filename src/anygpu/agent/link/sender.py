@@ -1,4 +1,4 @@
-"""Send the frames (encoded reports) of the spool, in order, until the server has stored all of them."""
+"""Send the frames (encoded reports) that are on disk, in order, until the server has stored all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_REFUSALS = 3
 
 
 class ReportSender:
-    """A thread that sends the frames (encoded reports) of the spool, one request at a time.
+    """A thread that sends the frames (encoded reports) that are on disk, one request at a time.
 
     When there is nothing to send, it sends heartbeats.
     """
@@ -55,7 +55,7 @@ class ReportSender:
             self._changed.notify_all()
 
     def deliver_all(self, until: float) -> bool:
-        """Wait until the server has stored every frame, and return True.
+        """Wait until the server has stored all reports, and return True.
 
         Return False if `until` (monotonic clock) passes first, or if the server rejects this agent.
         """
@@ -118,10 +118,10 @@ class ReportSender:
         self._back_off(refusal.retry_after_s)
 
     def _isolate_refused_frame(self, refusal: RequestRefused) -> None:
-        """Find the frame that the server refuses, and replace it by a log line that says so.
+        """Find the report (frame) that the server refuses, and replace it by a log line that says so.
 
-        After a first refusal, frames are sent one at a time. A frame that is still refused after MAX_REFUSALS
-        more tries is replaced; otherwise it would block all later frames.
+        After a first refusal, frames are sent one at a time. A frame that is still refused after MAX_REFUSALS more
+        tries is replaced; otherwise it would block all later frames.
         """
         self._refusals += 1
         if self._refusals > MAX_REFUSALS:

@@ -63,7 +63,7 @@ def _encode_number(value: float) -> float | str:
 
 
 def decode_frames(data: bytes) -> Iterator[tuple[dict[str, Any], int, int, int]]:
-    """Yield (header, start, payload start, end) of each complete frame in `data`.
+    """Yield (header, start, payload start, end) of each complete frame (encoded report) in `data`.
 
     An incomplete last frame is skipped.
     """
@@ -89,7 +89,7 @@ def _parse_header(line: bytes) -> dict[str, Any] | None:
 
 
 def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
-    """Build a `SpoolFrame` from the JSON header of a frame of `size` bytes."""
+    """Build a `SpoolFrame` from the JSON header of an encoded report of `size` bytes."""
     points = header.get("points") or []
     steps = [point[1] for point in points]
     step = max(steps) if steps else header.get("step")
@@ -97,10 +97,10 @@ def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
 
 
 def without_output(data: bytes, reason: str) -> bytes:
-    """Return the frames of `data` without the job's output.
+    """Return the frames (encoded reports) of `data` without the job's output.
 
-    The first log frame then says how many bytes were dropped and why. The frames keep their sequence numbers,
-    so the server sees no gap.
+    The first log frame then says how many bytes were dropped and why. The frames keep their sequence numbers, so the
+    server sees no gap.
     """
     frames = list(decode_frames(data))
     dropped = sum(end - payload for header, _, payload, end in frames if header["kind"] == "log")
@@ -119,7 +119,7 @@ SEGMENT_SUFFIX = ".frames"
 
 
 class SpoolSegment:
-    """One file of the spool: frames in the order of their sequence numbers."""
+    """One of the files that hold the reports: frames (encoded reports) in the order of their sequence numbers."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -129,7 +129,7 @@ class SpoolSegment:
         self.is_stripped = False
 
     def append(self, frame: SpoolFrame, data: bytes) -> None:
-        """Append a frame. Raise OSError if the disk is full; the file then keeps its old content."""
+        """Append an encoded report. Raise OSError if the disk is full; the file then keeps its old content."""
         written = os.write(self.fd, data)
         if written != len(data):
             os.ftruncate(self.fd, self.size)
@@ -139,7 +139,7 @@ class SpoolSegment:
         self.frames.append(frame)
 
     def load(self) -> Iterator[SpoolFrame]:
-        """Yield the frames that an earlier agent wrote. An incomplete last frame is cut off."""
+        """Yield the encoded reports that an earlier agent wrote. An incomplete last one is cut off."""
         data = os.pread(self.fd, self.size, 0)
         end = 0
         for header, start, _, end in decode_frames(data):
@@ -151,7 +151,7 @@ class SpoolSegment:
         self.size = end
 
     def drop_output(self, reason: str) -> None:
-        """Rewrite the file without the job's output. The frames keep their sequence numbers."""
+        """Rewrite the file without the job's output. The reports keep their sequence numbers."""
         data = without_output(os.pread(self.fd, self.size, 0), reason)
         write_atomic(self.path, data)
         os.close(self.fd)
@@ -174,7 +174,7 @@ def _open_segment(path: str) -> int:
 
 
 class Spool:
-    """A queue of numbered frames on disk. One thread appends frames, another sends them.
+    """A queue of numbered frames (encoded reports) on disk. One thread appends frames, another sends them.
 
     When the spool is full, output is dropped. Metrics are never dropped.
     """
@@ -211,9 +211,9 @@ class Spool:
             self._append(frame_from_header({"seq": seq, **fields}, len(data)), data)
 
     def batch(self, limit_bytes: int) -> tuple[int, int, bytes]:
-        """Return (first sequence number, last sequence number, bytes) of the next frames to send.
+        """Return (first sequence number, last sequence number, bytes) of the next reports to send.
 
-        If there are no frames, the last number is smaller than the first.
+        If there are none, the last number is smaller than the first.
         """
         with self._lock:
             chosen: list[SpoolFrame] = []
@@ -229,9 +229,9 @@ class Spool:
             return chosen[0].seq, chosen[-1].seq, _read_frames(chosen)
 
     def replace_refused(self, seq: int, reason: str) -> None:
-        """Replace frame `seq` by a log line that says that the server refused it.
+        """Replace report number `seq` by a log line that says that the server refused it.
 
-        Does nothing unless `seq` is the oldest frame.
+        Does nothing unless `seq` is the oldest report.
         """
         with self._lock:
             frame = self._frames[0]
@@ -316,10 +316,10 @@ class Spool:
             self.log_bytes += sum(frame.log_bytes for frame in segment.frames) - before
 
     def _segment_to_strip(self) -> SpoolSegment | None:
-        """Return the file of the spool from which to drop the job's output next; None if there is none.
+        """Return the file of reports from which to drop the job's output next; None if there is none.
 
-        The beginning and the end of the output are the most useful to the user. So this is the oldest file
-        that was never sent and that is not within the first quarter of the size limit.
+        The beginning and the end of the output are the most useful to the user. So this is the oldest file that was
+        never sent and that is not within the first quarter of the size limit.
         """
         kept = 0
         for segment in self._segments[:-1]:
@@ -344,9 +344,9 @@ class Spool:
             frame.data, frame.size, frame.log_bytes = data[start:end], end - start, int(header.get("n", 0))
 
     def _save_totals(self) -> None:
-        """Store the attempt's totals (log bytes, metric points, step) before a file of the spool is removed.
+        """Store the attempt's totals (log bytes, metric points, step) before a file of reports is removed.
 
-        An agent that later delivers the rest of this spool needs them for the end report.
+        An agent that later delivers the rest of the reports needs them for the end report.
         """
         totals = {
             "seq": self.last_seq - len(self._frames),
@@ -386,7 +386,7 @@ class Spool:
 
 
 def _read_frames(chosen: list[SpoolFrame]) -> bytes:
-    """Return the bytes of the `chosen` frames. Adjacent frames of one file are read with one call."""
+    """Return the bytes of the `chosen` reports. Adjacent reports of one file are read with one call."""
     parts: list[bytes] = []
     run: list[Any] = [None, 0, 0]
     for frame in chosen:

@@ -157,7 +157,7 @@ class LocalBackend:
         return [Handle(name=name) for name in sorted(mine)]
 
     async def deliver(self, handle: Handle) -> None:
-        """Start a process that sends the reports that a dead agent left in its spool."""
+        """Start a process that sends the reports that a dead agent left on disk."""
         directory = self._directory(handle.name)
         if (directory / "work.json").exists():
             self._deliveries.append(self._start_process(["--deliver", str(directory)], directory, {}, ()))

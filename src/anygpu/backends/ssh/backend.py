@@ -208,7 +208,7 @@ class SshBackend:
         )
 
     def _hosts_of(self, handle: Handle) -> Sequence[SshHost]:
-        """Return the host of an attempt, or all hosts if the handle does not name one."""
+        """Return the host on which an attempt runs; all hosts if it is not known on which."""
         chosen = handle.native.get("box")
         if chosen is None:
             return list(self._hosts.values())

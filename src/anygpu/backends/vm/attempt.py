@@ -1,7 +1,7 @@
-"""The state of one attempt on a rented machine, and the observation that results from it.
+"""The state of one attempt on a rented machine, and what the backend reports about it.
 
-The state is kept in memory. After a restart, it is restored from the provider's list and the handle in the
-journal.
+The state is kept in memory. After a restart, it is restored from the provider's list of machines and from the handle in
+the journal, which contains what is needed to find the machine.
 """
 
 import asyncio

@@ -253,7 +253,8 @@ class VmBackend:
     def _attempt_of(self, handle: Handle) -> VmAttempt:
         """Return the state of an attempt.
 
-        If another server process launched the attempt, its state is restored from the handle.
+        If another server process launched the attempt, its state is restored from the handle: the stored reference to
+        it.
         """
         now = self._clock.time()
         attempt = self._attempts.setdefault(

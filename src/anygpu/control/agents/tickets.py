@@ -11,7 +11,7 @@ from anygpu.errors import Unauthorized
 
 
 class AttemptKey(NamedTuple):
-    """The attempt that a token belongs to, and the agent that claimed the attempt."""
+    """The attempt that a token belongs to, and the agent that owns the attempt."""
 
     job_id: str
     attempt: int

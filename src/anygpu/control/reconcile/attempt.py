@@ -47,10 +47,10 @@ class AttemptReconciler:
         self._jitter: dict[str, float] = {}
 
     async def reconcile(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
-        """Reconcile a job once. Return its new view and the seconds until the next run.
+        """Check a job once, and do what is due. Return its new state and the seconds until the next check.
 
-        Events that follow from known facts are written before provider calls, so that the next attempt does
-        not wait for the machine of the last one to end.
+        Events that follow from known facts are written before provider calls, so that the next attempt does not wait
+        for the machine of the last one to end.
         """
         view = await self._refresh(job_id)
         if view.damaged:

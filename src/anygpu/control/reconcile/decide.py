@@ -1,4 +1,4 @@
-"""Decide which events follow from a job's view and the observations of its attempts. Pure functions."""
+"""Decide which events follow from a job's state and from what was observed about its attempts. Pure functions."""
 
 from collections.abc import Iterator
 

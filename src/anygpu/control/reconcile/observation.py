@@ -48,7 +48,7 @@ class AttemptObservation:
 
     @property
     def observation(self) -> Observation | None:
-        """The provider's answer to the last probe, or None if the probe failed."""
+        """The provider's answer to the last check, or None if the check failed."""
         return self.probe.observation if self.probe else None
 
     @property
@@ -105,7 +105,7 @@ class AttemptTracker:
         )
 
     def update(self, view: JobView, attempt: AttemptView, row: ReportState, now: float, now_ms: int) -> None:
-        """Update the observations from the current view and the agent's reports (`row`)."""
+        """Update what is known about the attempt from the job's current state and the agent's reports (`row`)."""
         self._update_billing(attempt, now, now_ms)
         if self.held_since is None and attempt.is_held:
             self.held_since = now
@@ -134,10 +134,9 @@ class AttemptTracker:
     def record_probe(
         self, observation: Observation | None, detail: str, now: float, *, asked: float | None = None
     ) -> None:
-        """Record the result of a probe.
+        """Record the result of a check at the provider.
 
-        The result describes the state at `asked`, when the request was sent; the state may have changed
-        since.
+        The result describes the state at `asked`, when the request was sent; the state may have changed since.
         """
         self.probe, self.probed_at = (
             Probe(observation=observation, detail=detail),

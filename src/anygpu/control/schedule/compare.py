@@ -183,9 +183,9 @@ def deadline_left_s(view: JobView, now_ms: int) -> float | None:
 
 
 def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
-    """Return the view with the result of the analysis and the prediction for the first on-demand offer of `plan`.
+    """Return the job's state with the analysis, and with the prediction for the first on-demand offer of `plan`.
 
-    The prediction is left as it is if the view already has one or if `plan` has no such offer.
+    The prediction is left as it is if there is one already or if `plan` has no such offer.
     """
     if compared is not None and _code_resumes(view, compared.analysis):
         view = replace(view, code_resumes=True)

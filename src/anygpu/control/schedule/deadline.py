@@ -213,7 +213,7 @@ def move_reason(
 
 
 def has_fresh_checkpoint(view: JobView, now_ms: int) -> bool:
-    """Return whether the live attempt has just saved a checkpoint, so that a stop loses little work."""
+    """Return whether the current attempt has just saved a checkpoint, so that a stop loses little work."""
     live, newest = view.live_attempt, view.newest_checkpoint
     own = live is not None and newest is not None and newest.attempt == live.number
     return own and unsaved_s(view, now_ms) <= FRESH_S
@@ -222,7 +222,7 @@ def has_fresh_checkpoint(view: JobView, now_ms: int) -> bool:
 def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
     """Return the events that move a job to another machine.
 
-    A claimed attempt is asked to save and stop; an attempt that no agent has claimed yet counts as lost.
+    An attempt whose agent runs is asked to save and stop; an attempt whose agent has not connected yet counts as lost.
     """
     live = view.live_attempt
     if live is None or live.number != number or live.stop_reason is not None or view.cancel_requested:
@@ -249,7 +249,8 @@ def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
 def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
     """Return the longest time from losing a machine to the next launch.
 
-    The time covers the detection, the stop, the wait until the old attempt can no longer commit, and the backoff.
+    It covers the detection, the stop, the wait until the old attempt can save nothing more, and the pause before a
+    retry.
     """
     # Until the provider confirms that the machine is gone, or the agent's lease expires, whichever is sooner.
     fence_s = min(2 * policy.absence_s, policy.silence_limit_for(offer))

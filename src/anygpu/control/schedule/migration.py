@@ -59,7 +59,7 @@ def migration_mode(spec: JobSpec, rules: MigrationPolicy) -> MigrationMode:
 
 
 def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | None:
-    """Return the live attempt if the job may migrate, else None.
+    """Return the current attempt if the job may migrate, else None.
 
     None also while something needed for the decision is unknown, such as the speed of the attempt.
     """
@@ -340,7 +340,7 @@ class MigrationTimers:
         self._passed_at = float("-inf")
 
     def update(self, view: JobView) -> None:
-        """Update the time of the next check from the newest view of a job."""
+        """Update the time of the next check from the newest state of a job."""
         live = eligible_attempt(view, self._rules)
         if live is None:
             self.forget(view.id)

@@ -1,9 +1,9 @@
 """Let a short job wait for an own machine that is busy, if a rented machine would only be starting meanwhile.
 
-Renting takes time: the machine boots and the job's packages are installed. If that takes longer than the whole
-job would take on the own machine, the job first waits. It rents when the slots are predicted to become free too
-late, or, if nothing predicts that, when it has waited as long as starting the rented machine takes. It is then
-done at most that time later than if it had rented at once. docs/explanation/planning.md has the rule.
+Renting takes time: the machine boots and the job's packages are installed. If that takes longer than the whole job
+would take on the own machine, the job first waits. It rents when the own machine is predicted to become free too late.
+If nothing predicts that, it rents when it has waited as long as starting the rented machine takes. It is then done at
+most that time later than if it had rented at once. docs/explanation/planning.md has the rule.
 """
 
 from collections.abc import Hashable, Iterable
@@ -27,14 +27,14 @@ class SlotForecast:
     def __init__(self, busy: Iterable[tuple[Hashable, int, float]]) -> None:
         """Create the forecast.
 
-        `busy` lists machines, each with a number of slots in use and the seconds until they are free.
+        `busy` lists machines, each with a number of GPUs or CPUs in use and the seconds until they are free.
         """
         self._free_in: dict[Hashable, list[float]] = {}
         for pool, slots, seconds in busy:
             self._free_in.setdefault(pool, []).extend([seconds] * slots)
 
     def wait_s(self, pool: Hashable, slots: int) -> float:
-        """Return the seconds until this number of slots of a machine is free; infinite if that is not known."""
+        """Return the seconds until this number of GPUs or CPUs of a machine is free; infinite if that is not known."""
         times = sorted(self._free_in.get(pool, ()))
         return times[slots - 1] if 0 < slots <= len(times) else inf
 
@@ -42,7 +42,7 @@ class SlotForecast:
         return pool in self._free_in
 
     def add(self, pool: Hashable, slots: int, run_s: float) -> None:
-        """Assign the slots that become free first to a waiting job, so that jobs behind it wait longer."""
+        """Assign the GPUs or CPUs that become free first to a waiting job, so that jobs behind it wait longer."""
         until_s = self.wait_s(pool, slots) + run_s
         times = sorted(self._free_in.get(pool, ()))
         self._free_in[pool] = [until_s] * min(slots, len(times)) + times[slots:]

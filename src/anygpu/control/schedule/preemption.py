@@ -1,4 +1,4 @@
-"""Choose running jobs to preempt for waiting jobs, on one machine without free slots at a time. Pure functions."""
+"""Choose running jobs to preempt for waiting jobs, for one full machine at a time. Pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -134,7 +134,7 @@ def _slots(offer: Offer, kind: SlotKind) -> int:
 def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_share.PoolTenant]:
     """Return the projects that share the machine, each with the part of its quota that it may use there.
 
-    A quota counts for all machines together, so the slots in use on other machines are subtracted.
+    A quota counts for all machines together, so the GPUs or CPUs in use on other machines are subtracted.
     """
     here: dict[str, int] = {}
     for job in running:

@@ -72,7 +72,7 @@ class SlotUse:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the attempt is ending or over, so that its slots become free without a preemption."""
+        """Whether the attempt is ending or over, so that its GPUs or CPUs become free without a preemption."""
         ends = self.attempt.stop_reason or self.view.cancel_requested
         return bool(ends or (self.attempt.is_over and not self.attempt.is_held))
 

@@ -77,7 +77,7 @@ class Scheduler:
         return min(self._offers.next_at(), self._preempt_again_at, self._rent_at)
 
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Schedule the `ready` jobs, given the `views` of all live jobs. Return the jobs that changed."""
+        """Schedule the `ready` jobs, given the states (`views`) of all live jobs. Return the jobs that changed."""
         now_ms = self._clock.wall_ms()
         candidates = self._offers.candidates(views, observe=True)
         now = queue_state(views, await self._journal.usages(), self._policy, now_ms)

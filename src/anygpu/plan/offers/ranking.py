@@ -299,7 +299,7 @@ class Ranking:
         return [slower + cost / least for cost in weighted]
 
     def _key(self, group: FittingGroup) -> tuple[Tier, float]:
-        """Return the tier and the sort key (`_cost_key`) of the group's first candidate."""
+        """Return what the group's first candidate is ranked by: its tier and its sort key (`_cost_key`)."""
         return self._group_tier(group), self._cost_key(group.run_cost.wall_s, group.lowest_cost, group.credit)
 
     def _cost_key(self, wall_s: float, cost: float, credit: int) -> float:

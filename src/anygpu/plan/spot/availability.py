@@ -112,7 +112,7 @@ class SpotAvailability:
         return cls(tick_s=tick_s, zones={name: AvailabilityInterval() for name in zones})
 
     def observe(self, available: Collection[str]) -> SpotAvailability:
-        """Return the availability one tick later, updated with one observation.
+        """Return the availability at the next tick (time of a decision), updated with one observation.
 
         `available` lists the zones that have spot machines now.
         """

@@ -134,7 +134,7 @@ def reserve_s(job: SpotJob, state: TickState, availability: SpotAvailability) ->
 
 
 def _return_probability(job: SpotJob, availability: SpotAvailability) -> float:
-    """Return the probability that spot returns at the next tick.
+    """Return the probability that spot machines are available again at the next decision (tick).
 
     It is scaled down if a tick is longer than a restart.
     """

@@ -128,7 +128,7 @@ def _failure_text(attempt: AttemptView, failure: Failure) -> str:
 
 
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
-    """Return the cost of an attempt: the recorded cost if it is released, else its estimated cost until `now_ms`."""
+    """Return the cost of an attempt: the recorded cost if its machine is gone, else an estimate until `now_ms`."""
     if attempt.is_released:
         return attempt.cost_microusd
     began_ms = attempt.started_at_ms or attempt.launching_at_ms

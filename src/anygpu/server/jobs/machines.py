@@ -18,7 +18,7 @@ TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedMachine:
-    """A machine of an attempt that was not released yet. `listed` tells whether the provider lists it."""
+    """A machine of an attempt, not yet confirmed to be gone. `listed` tells whether the provider lists it."""
 
     backend: str
     view: JobView

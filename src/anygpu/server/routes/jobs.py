@@ -127,7 +127,7 @@ async def start_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Js
 
 @router.delete("/{ref}", status_code=204, response_class=Response, response_description="Deleted.")
 async def delete_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Response:
-    """Delete a job that has ended: its events, logs, metrics and files. Its cost stays in the ledger."""
+    """Delete a job that has ended: its events, logs, metrics and files. What it cost stays recorded."""
     view = await resolve_job(services.journal, caller.scope, ref)
     await services.jobs.delete(caller.scope, view.id)
     return Response(None, 204)

@@ -106,7 +106,7 @@ MAX_CONCURRENT_HEADS = 16
 
 
 class ChunkVerifier:
-    """Checks which chunks of a manifest are stored, and reads them back to verify their hashes."""
+    """Checks which chunks (parts of files) of an upload are stored, and reads them back to verify their hashes."""
 
     def __init__(self, blobs: Blobs, *, concurrency: int) -> None:
         self._blobs = blobs
@@ -220,7 +220,7 @@ class Checkpoints:
         self._verifier = ChunkVerifier(blobs, concurrency=concurrency)
 
     async def begin(self, owner: UploadOwner, manifest: object) -> UploadSession:
-        """Store the manifest of a checkpoint and return the chunks to upload.
+        """Store the list of files (manifest) of a checkpoint, and return the chunks to upload.
 
         If the same manifest is sent again, the session has the same id.
         """
@@ -253,7 +253,7 @@ class Checkpoints:
         return ArtifactRef(name=file.path, attempt=owner.attempt, key=key, size=file.size, sha256=file.sha256)
 
     async def download_plan(self, key: str) -> DownloadPlan:
-        """Return signed URLs for all files of a published manifest."""
+        """Return signed URLs for all files of a published checkpoint or artifact."""
         owner, manifest = await self.read(key)
         plans = {
             sha256: await self._sign_download(owner, chunk) for sha256, chunk in manifest.chunks().items()
@@ -289,7 +289,7 @@ class Checkpoints:
         return True
 
     async def read(self, key: str) -> tuple[UploadOwner, Manifest]:
-        """Read the manifest with this key, and check that its content matches its id."""
+        """Read the manifest (list of files) with this key, and check that its content matches its id."""
         parsed = parse_manifest_key(key)
         if parsed is None:
             raise NotFound(

@@ -29,7 +29,7 @@ _UPLOAD = re.compile(rf"{ROOT}/(?:{_NAME})/uploads/{_SHA256}")
 class UploadOwner:
     """The attempt that owns an upload.
 
-    Chunks and manifests of the upload are stored in the folder of the attempt.
+    The files of the upload are stored in the folder of the attempt.
     """
 
     organisation: str
@@ -79,7 +79,7 @@ def uploads_folder(organisation: str) -> str:
 
 
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
-    """Return the attempt that owns the manifest, and the manifest's id.
+    """Parse the key of a manifest (list of files): return the attempt that owns it, and its id.
 
     Return None if `key` is not the key of a manifest.
     """

@@ -160,7 +160,7 @@ def parse_artifact_manifest(untrusted: object) -> Manifest:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Decode a stored manifest.
+    """Decode a stored manifest (list of files).
 
     Raises ValueError, InvalidSpec or a similar error if the manifest is damaged.
     """

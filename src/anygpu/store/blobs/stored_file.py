@@ -25,7 +25,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of a published manifest, and the chunks that it consists of, in order."""
+    """A file of a published checkpoint or artifact, and the chunks that it consists of, in order."""
 
     path: str
     size: int
@@ -47,7 +47,7 @@ class ChunkRange:
 
 
 class StoredFiles:
-    """Finds and reads files of published manifests."""
+    """Finds and reads files of published checkpoints and artifacts."""
 
     def __init__(self, blobs: Blobs, checkpoints: Checkpoints) -> None:
         self._blobs, self._checkpoints = blobs, checkpoints

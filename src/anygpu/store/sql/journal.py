@@ -201,8 +201,8 @@ def _is_within(scope: AnyScope, view: JobView) -> bool:
 def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float) -> Guard | None:
     """Acquire or renew a lease.
 
-    A renewal keeps the epoch number of the lease; a new holder gets the next number. Return None while
-    another holder has the lease.
+    Each lease has a number, which a renewal keeps and a new holder increases. Return None while another holder has the
+    lease.
     """
     now = now_ms(connection)
     execute(

@@ -190,7 +190,7 @@ class SqlReports:
 def _store_new_frames(
     connection: Connection, state: AttemptRecord, batch: ReportBatch, log_quota_bytes: int, at_ms: int
 ) -> None:
-    """Store those frames of the batch that are not stored yet."""
+    """Store those frames (numbered reports) of the batch that are not stored yet."""
     acked = state.acked
     data = b"".join(_after(batch.logs, acked))
     if data:

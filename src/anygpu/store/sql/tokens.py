@@ -83,7 +83,7 @@ class Tokens:
     async def look_up(self, token: str, *, at_ms: int) -> Token | None:
         """Return the scope and role of a valid token. None if the token is unknown, revoked or expired.
 
-        A token with a parent is valid as long as its parent.
+        A token that was made from another one is valid only as long as that one.
         """
         digest = _digest(token)
         row = await self._database.read(lambda connection: fetch_one(connection, _LOOK_UP, (digest,)))
@@ -159,7 +159,7 @@ def _no_token(token_id: str) -> NotFound:
 
 
 def _valid_token(row: Row, at_ms: int) -> Token | None:
-    """Return the token of a row with its parent, or None if either has ended. The earlier expiry counts."""
+    """Return the token of a row; None if it, or the token it was made from, has ended. The earlier expiry counts."""
     *own, parent_id, parent_expires = row
     token = _from_row(tuple(own))
     if token.parent is not None and parent_id is None:

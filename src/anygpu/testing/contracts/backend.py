@@ -28,7 +28,7 @@ class BackendUnderTest(Protocol):
     def agent_url(self) -> str: ...
 
     def count_agents(self) -> int:
-        """Return how many agents have claimed an attempt."""
+        """Return how many agents have connected and taken over an attempt."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Invariants 2 (of each job, one attempt at a time runs and commits) and 12 (no healthy attempt is declared lost).
 
-Invariant 2 also says that only the control process that holds the lease (the leader) writes control events.
+Invariant 2 also says that only the control process that holds the lease writes the events of the control loop.
 """
 
 from collections import Counter, defaultdict

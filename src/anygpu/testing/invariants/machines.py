@@ -1,6 +1,6 @@
 """Invariant 3: a machine that no live attempt owns is ended soon.
 
-No machine is billed after its attempt was released or its job has ended.
+No machine is billed after its attempt is recorded as gone, or after its job has ended.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Invariants 4 (the ledger equals the provider's meter), 5 (no budget is exceeded) and 14 (no payment unasked)."""
+"""Invariants 4 (recorded costs equal the provider's charges), 5 (no budget is exceeded) and 14 (no payment unasked)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -35,9 +35,9 @@ def machines_of(world: SimWorld, name: str) -> Iterator[tuple[SimProvider, SimMa
 
 
 def _ledger(world: SimWorld, timeline: JobTimeline, attempt: AttemptView) -> Iterator[Violation]:
-    """Yield a violation if the ledger differs from the provider's charges.
+    """Yield a violation if the recorded costs (ledger) differ from the provider's charges.
 
-    The ledger may or may not include machines that the provider listed only after the attempt was released.
+    The ledger may or may not include machines that the provider listed only after the attempt's cost was recorded.
     """
     release = _release(timeline, attempt.number)
     if release is None or _is_guess(attempt):

@@ -52,9 +52,9 @@ def _intact(world: SimWorld, recorded: Iterable[Recorded]) -> list[Recorded]:
 
 
 def _frames(record: AgentRecord, log: bytes, points: Sequence[MetricPoint]) -> Iterator[Violation]:
-    """Yield a violation if an acknowledged frame (record of the spool) is not stored exactly once and in order.
+    """Yield a violation if a confirmed frame (numbered report) is not stored exactly once and in order.
 
-    More frames than the acknowledged ones may be stored, because the acknowledgement may have been lost.
+    More frames than the confirmed ones may be stored, because the confirmation may have been lost.
     """
     acked = record.frames[: record.acked]
     if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):

@@ -1,4 +1,4 @@
-"""Sample jobs and their events, for tests of journals and views."""
+"""Sample jobs and their events, for tests of journals and of the states of jobs."""
 
 from typing import Any
 from uuid import UUID

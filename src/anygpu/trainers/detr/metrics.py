@@ -89,7 +89,7 @@ def _class_average_precisions(
 
 
 def _one_image(detections: ImageDetections, truth: ImageTruth, label: int) -> tuple[Floats, Floats]:
-    """Return, for one class in one image, the IoU of each detection with each true box, and the scores.
+    """Compare the detections of one class in one image with the true boxes. Return the IoU of each pair and the scores.
 
     Detections are sorted by score, highest first.
     """

@@ -1,4 +1,4 @@
-"""Add the slot-seconds (GPU or processor time) that projects have used on their organisation's own machines."""
+"""Add how much GPU and CPU time each project has used on its organisation's own machines."""
 
 import sqlalchemy as sa
 from alembic import op
