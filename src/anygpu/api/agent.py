@@ -101,7 +101,7 @@ class MissingChunk(ApiModel):
 
 
 class UploadPlan(ApiModel):
-    """The answer to a new checkpoint or artifact: the id to commit with, and the missing chunks."""
+    """The answer to a new checkpoint or artifact: the parts (chunks) to upload, and the id to commit it with."""
 
     id: str
     uploads: list[MissingChunk]

@@ -109,7 +109,7 @@ def _interval(saved: int, earlier: list[int]) -> int:
 def resume_events(
     view: JobView, number: int, first: FirstSteps, new_training: FirstSteps
 ) -> list[TrainingResumed | TrainingRestarted]:
-    """Return the event that says whether the live attempt `number` resumed; empty if that is not known yet."""
+    """Return the event that says whether the running attempt `number` resumed; empty if that is not known yet."""
     live = view.live_attempt
     if live is None or live.number != number or live.resume is None or live.resumed is not None:
         return []

@@ -179,7 +179,7 @@ def translate_cloud_training_body(body: Any) -> Translation:
 
 
 def translate_orchestrate_body(body: Any) -> Translation:
-    """Translate the body of `POST /orchestrate`. The field `tenant_id` is handled by `organisation_of`."""
+    """Translate the body of `POST /orchestrate` to a job spec. `organisation_of` handles the field `tenant_id`."""
     plain = _normalize_body(body)
     _require_known_keys(plain, _ORCHESTRATE_KEYS)
     model, training = dict(_section(plain, "model_params")), dict(_section(plain, "training_params"))

@@ -92,7 +92,7 @@ class Journal(Protocol):
         ...
 
     async def job_with_key(self, scope: Scope, key: str) -> JobView | None:
-        """Return the job of the scope's project that was submitted with this idempotency key; None without one."""
+        """Return the job that the caller's project submitted with this idempotency key; None if there is none."""
         ...
 
     async def transact(

@@ -160,10 +160,9 @@ def read_traces(place: Path) -> list[SpotTrace]:
 def sample_windows(
     traces: Sequence[SpotTrace], *, zones: int, length_s: float, count: int, seed: int
 ) -> Iterator[TraceWindow]:
-    """Yield `count` windows of `length_s` seconds from random times, each with `zones` traces.
+    """Yield `count` windows (periods) of `length_s` seconds from random times, each with the traces of `zones` zones.
 
-    The first zone of a window is each trace in turn; the other zones are random traces with equally long
-    ticks.
+    The traces take turns as the first zone of a window. The other zones are random traces with equally long ticks.
     """
     rng = random.Random(seed)  # noqa: S311
     usable = [trace for trace in traces if len(trace.available) * trace.tick_s >= length_s]

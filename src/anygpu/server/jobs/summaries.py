@@ -1,4 +1,4 @@
-"""Read what a list shows about jobs, beside their views, and render it."""
+"""Read and render what a list of jobs shows in addition to the states of the jobs."""
 
 from collections.abc import Sequence
 

@@ -187,7 +187,7 @@ class NetworkBuilder:
         return held.name if isinstance(held, NamedLayer) else dotted_name(func, {}).rpartition(".")[2]
 
     def _helper(self, func: ast.expr, scope: Scope) -> tuple[Function, Scope] | None:
-        """Return the called function of the code or method of the network, with its scope; else None."""
+        """Return the function of the code, or the method of the network, that is called, with its scope; else None."""
         if isinstance(func, ast.Name) and func.id in self.code.facts.functions:
             return self.code.facts.functions[func.id][0], {}
         me = scope.get("self")
