@@ -103,11 +103,21 @@ class AnyTrainer(ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str] = ""  # name for people; empty: the name of the trainer
+    description: ClassVar[str] = ""  # one sentence: what it trains, and on what
     extra: ClassVar[str] = ""  # extra to install: pip install 'anygpu[<extra>]'
     needs: ClassVar[tuple[str, ...]] = ()  # modules that must be installed
     dataset_format: ClassVar[str] = ""  # the data it trains on; empty: it needs no dataset
     licence: ClassVar[str] = "Apache-2.0"  # licence of the training framework
+    licence_note: ClassVar[str] = ""  # what the licence means for a trained model, if it restricts its use
     accepts: ClassVar[Accepts] = Accepts()
+    options: ClassVar[
+        Mapping[str, Any]
+    ] = {}  # options with a known default: values, or SettingOption objects
+    option_schemas: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # JSON schema of options, for forms
+    required_settings: ClassVar[tuple[str, ...]] = ()
+    known_models: ClassVar[tuple[str, ...]] = ()  # models that a form offers
+    has_other_models: ClassVar[bool] = True  # models that are not in `known_models` may be valid too
     goal: ClassVar[tuple[str, str]] = ("loss", "min")  # metric that selects the best epoch, and its direction
     planner_hints: ClassVar[PlannerHints] = PlannerHints()
 

@@ -135,7 +135,7 @@ def _default_settings(kind: "type[AnyTrainer]") -> dict[str, Any]:
 
 def _default_options(kind: "type[AnyTrainer]") -> dict[str, Any]:
     """Return the trainer's options with their defaults. None means that the framework chooses."""
-    own = getattr(kind, "options", {})
+    own = kind.options
     return {
         name: getattr(own.get(name), "default", own.get(name))
         for name in sorted(kind.accepts.options, key=lambda name: (name not in own, name))

@@ -13,13 +13,15 @@ OPTIMIZERS = ("adamw", "adam", "sgd")
 EXPORTS = ("onnx", "safetensors")
 OPTIONS = {
     **COMMON,
-    "clip": SettingOption(default=0.1),
-    "augment": SettingOption(default=True),
-    "flip": SettingOption(default=0.5, high=1),  # probability of a horizontal flip
-    "jitter": SettingOption(default=0.2, high=1),  # largest change of brightness, contrast and colour
-    "backbone_rate": SettingOption(default=0.1, high=1),  # learning-rate factor of a pretrained backbone
-    "ema": SettingOption(default=0.0, high=0.999999),  # decay of the weight average; 0: no averaging
-    "queries": SettingOption(default=300, low=1, high=3000),  # largest number of objects in an image
+    "clip": SettingOption(default=0.1, about="largest gradient norm; 0: no limit"),
+    "augment": SettingOption(default=True, about="change the images at random while training"),
+    "flip": SettingOption(default=0.5, high=1, about="probability of a horizontal flip"),
+    "jitter": SettingOption(default=0.2, high=1, about="largest change of brightness, contrast and colour"),
+    "backbone_rate": SettingOption(
+        default=0.1, high=1, about="learning-rate factor of a pretrained backbone"
+    ),
+    "ema": SettingOption(default=0.0, high=0.999999, about="decay of the weight average; 0: no averaging"),
+    "queries": SettingOption(default=300, low=1, high=3000, about="largest number of objects in an image"),
 }
 DEFAULTS = {
     "task": TASKS[0],

@@ -21,6 +21,8 @@ PIXELS, LENGTH, BLOCK, VOCABULARY, LOG_EVERY = 32, 128, 64, 2_000, 10
 
 class HuggingFace(AnyTrainer):
     name = "huggingface"
+    title = "Hugging Face"
+    description = "Trains transformers that classify texts or images, or continue texts."
     extra = "huggingface"
     needs = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "onnx", "onnxruntime")
     dataset_format = "a file of texts (csv, jsonl, txt) or a folder of images"

@@ -19,20 +19,24 @@ DEFAULT = "gpt-micro"
 SHAPE = ("layers", "heads", "width", "block_size", "dropout")
 OPTIONS = {
     **COMMON,
-    "weight_decay": SettingOption(default=0.1),
-    "floor": SettingOption(default=0.1, high=1),
-    "clip": SettingOption(default=1.0),
-    "warmup_steps": SettingOption(default=-1, low=-1),  # -1: 5 % of all steps
-    "layers": SettingOption(default=0, high=1_000),  # 0, here and below: the value of the chosen model
-    "heads": SettingOption(default=0, high=1_000),
-    "width": SettingOption(default=0, high=100_000),
-    "block_size": SettingOption(default=0, high=1_000_000),
-    "dropout": SettingOption(default=0.1, high=0.99),
-    "steps_per_epoch": SettingOption(default=0),  # 0: enough to cover the text once
-    "accumulate": SettingOption(default=1, low=1),  # batches of gradient accumulation per step
-    "level": SettingOption(default="characters", one_of=("characters", "bytes")),
-    "sample_tokens": SettingOption(default=500),
-    "sample_start": SettingOption(default="\n"),
+    "weight_decay": SettingOption(default=0.1, about="weight decay of the optimizer"),
+    "floor": SettingOption(default=0.1, high=1, about="scheduler cosine: final factor of the learning rate"),
+    "clip": SettingOption(default=1.0, about="largest gradient norm; 0: no limit"),
+    "warmup_steps": SettingOption(
+        default=-1, low=-1, about="steps until the learning rate is reached; -1: 5 % of all steps"
+    ),
+    "layers": SettingOption(default=0, high=1_000, about="transformer layers; 0: the value of the model"),
+    "heads": SettingOption(default=0, high=1_000, about="attention heads; 0: the value of the model"),
+    "width": SettingOption(default=0, high=100_000, about="embedding width; 0: the value of the model"),
+    "block_size": SettingOption(
+        default=0, high=1_000_000, about="context length in tokens; 0: the value of the model"
+    ),
+    "dropout": SettingOption(default=0.1, high=0.99, about="dropout probability"),
+    "steps_per_epoch": SettingOption(default=0, about="steps per epoch; 0: enough to cover the text once"),
+    "accumulate": SettingOption(default=1, low=1, about="batches of gradient accumulation per step"),
+    "level": SettingOption(default="characters", one_of=("characters", "bytes"), about="what a token is"),
+    "sample_tokens": SettingOption(default=500, about="tokens of the sample that is written at the end"),
+    "sample_start": SettingOption(default="\n", about="text with which the sample starts"),
 }
 
 

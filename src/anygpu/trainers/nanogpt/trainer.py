@@ -27,12 +27,16 @@ class NanoGpt(TorchTrainer):
     """
 
     name = "nanogpt"
+    title = "Small GPT"
+    description = "Trains a small language model of characters or bytes on a text."
     extra = "nanogpt"
     needs = ("torch", "safetensors", "onnx", "onnxruntime")
     dataset_format = "a text file, or a folder or archive of text files"
     licence = "BSD-3-Clause"
     goal = ("val_loss", "min")
     options = settings.OPTIONS
+    known_models = tuple(settings.SIZES)
+    has_other_models = False
     learner: GptLearner
     accepts = Accepts(
         tasks=(TASK,),

@@ -19,17 +19,24 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **settings.OPTIONS,
-    "groups": SettingOption(default=13, low=1, high=64),  # parallel query groups; inference uses one
-    models.ACCEPTS_PML: SettingOption(default=False),
+    "groups": SettingOption(
+        default=13, low=1, high=64, about="parallel query groups while training; inference uses one"
+    ),
+    models.ACCEPTS_PML: SettingOption(
+        default=False, about="accept the licence PML-1.0 of the sizes xlarge and 2xlarge"
+    ),
 }
 
 
 class RfDetr(DetrTrainer):
     name = "rfdetr"
+    title = "RF-DETR"
+    description = "Detects objects in images with Roboflow's RF-DETR."
     extra = "rfdetr"
     needs = ("torch", "torchvision", "transformers", "rfdetr", "scipy", "PIL", "safetensors")
     licence = "Apache-2.0 (sizes xlarge and 2xlarge: PML-1.0)"
     options = OPTIONS
+    known_models = tuple(models.PARAMETERS)
     accepts = settings.accepts(OPTIONS, models.DEFAULT)
     planner_hints = PlannerHints(
         framework="torch",

@@ -22,10 +22,13 @@ USUAL_SIZE, MULTIPLE = 640, 32
 
 class RtDetr(DetrTrainer):
     name = "rtdetr"
+    title = "RT-DETR"
+    description = "Detects objects in images with RT-DETR or RT-DETRv2."
     extra = "rtdetr"
     needs = ("torch", "transformers", "scipy", "PIL", "safetensors")
     licence = "Apache-2.0"
     options = settings.OPTIONS
+    known_models = models.NAMES
     accepts = settings.accepts(settings.OPTIONS, models.DEFAULT)
     planner_hints = PlannerHints(
         framework="transformers",

@@ -25,6 +25,24 @@ OPTIONS: Mapping[str, Any] = {
     "max_categories": 100,
 }
 OWN = frozenset(OPTIONS)
+_COLUMNS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
+OPTION_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "target": {"type": "string", "minLength": 1, "description": "column to predict"},
+    "features": {**_COLUMNS, "description": "columns to learn from; empty: all others"},
+    "drop": {**_COLUMNS, "description": "columns to leave out"},
+    "test_fraction": {
+        "type": "number",
+        "minimum": 0,
+        "exclusiveMaximum": 1,
+        "description": "part of the rows that is used only for the test scores",
+    },
+    "rounds": {"type": "integer", "minimum": 1, "description": "trees or boosting rounds in each epoch"},
+    "max_categories": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "most different values of a text column that is used",
+    },
+}
 
 _TREE = (
     "max_depth min_samples_split min_samples_leaf max_features max_leaf_nodes min_impurity_decrease criterion"

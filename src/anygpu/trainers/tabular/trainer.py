@@ -18,7 +18,7 @@ from anygpu.trainers.tabular import estimators, predictions
 from anygpu.trainers.tabular.columns import Columns, choose_columns
 from anygpu.trainers.tabular.predictions import make_predictor
 from anygpu.trainers.tabular.preprocessing import PreparedTable, SplitArrays, prepare
-from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check, steps_grow
+from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTION_SCHEMAS, OPTIONS, check, steps_grow
 
 BOOSTING_LIBRARIES = ("xgboost", "lightgbm")  # each is also the name of its model
 HINTS = PlannerHints(
@@ -34,12 +34,18 @@ class Tabular(Trainer):
     """
 
     name = "tabular"
+    title = "Tables"
+    description = "Predicts a column of a table with scikit-learn, XGBoost or LightGBM. Needs no GPU."
     extra = "tabular"
     needs: ClassVar[tuple[str, ...]] = ("sklearn", "numpy", "joblib")
     dataset_format = "a CSV or Parquet file"
     licence = "BSD-3-Clause (XGBoost: Apache-2.0, LightGBM: MIT)"
     accepts = ACCEPTS
     options = OPTIONS
+    option_schemas = OPTION_SCHEMAS
+    required_settings = ("target",)
+    known_models = tuple(MODELS)
+    has_other_models = False
     planner_hints = HINTS
 
     @classmethod
@@ -206,6 +212,8 @@ class Tabular(Trainer):
 class XGBoost(Tabular):
     """The tabular trainer with XGBoost as its default model."""
 
+    title = "XGBoost"
+    description = "Predicts a column of a table with XGBoost. Needs no GPU."
     extra = "boosting"
     needs = (*Tabular.needs, "xgboost")
     licence = "Apache-2.0"
@@ -216,6 +224,8 @@ class XGBoost(Tabular):
 class LightGBM(Tabular):
     """The tabular trainer with LightGBM as its default model."""
 
+    title = "LightGBM"
+    description = "Predicts a column of a table with LightGBM. Needs no GPU."
     extra = "boosting"
     needs = (*Tabular.needs, "lightgbm")
     licence = "MIT"

@@ -20,12 +20,15 @@ TASK = "image-classification"
 
 class TorchClassifier(TorchTrainer):
     name = "torch-classifier"
+    title = "Image classifier"
+    description = "Classifies images with a small CNN or a torchvision or timm model."
     extra = "torch"
     needs = ("torch", "PIL", "safetensors", "onnx", "onnxruntime")
     dataset_format = "a folder or archive of images, with one folder for each class"
     licence = "BSD-3-Clause"
     goal = ("accuracy", "max")
     options = settings.CLASSIFIER
+    known_models = (settings.SMALL, "resnet18", "resnet50", "efficientnet_b0", "convnext_tiny", "vit_b_16")
     accepts = Accepts(
         tasks=(TASK,),
         options=frozenset(settings.CLASSIFIER),

@@ -18,7 +18,7 @@ SMALLEST = 16  # smallest image size of the small CNN, in pixels
 
 @dataclass(frozen=True, kw_only=True)
 class SettingOption:
-    """Default and bounds of one option.
+    """Default, bounds and description of one option.
 
     A value must have the type of the default. If the default is None, the trainer checks the value itself.
     """
@@ -27,6 +27,7 @@ class SettingOption:
     low: float = 0
     high: float = math.inf
     one_of: tuple[str, ...] = ()
+    about: str = ""
 
     def trouble(self, value: Any) -> str:
         """Return what is wrong with a value of this option; an empty string if it is valid."""
@@ -64,27 +65,35 @@ def _like(default: Any, value: Any) -> Any:
 
 
 COMMON = {
-    "threads": SettingOption(default=0),  # 0: torch's default
-    "deterministic": SettingOption(default=False),  # deterministic kernels; slower on a GPU
-    "weight_decay": SettingOption(default=1e-4),
-    "momentum": SettingOption(default=0.9, high=1),  # sgd only
-    "warmup_steps": SettingOption(default=0),
-    "step_epochs": SettingOption(default=0),  # scheduler `step` only; 0: a third of the epochs
-    "gamma": SettingOption(default=0.1, high=1),  # scheduler `step`: factor of the learning rate
-    "floor": SettingOption(default=0.0, high=1),  # scheduler `cosine`: final factor of the learning rate
-    "clip": SettingOption(default=0.0),  # largest gradient norm; 0: no clipping
+    "threads": SettingOption(default=0, about="CPU threads; 0: as torch chooses"),
+    "deterministic": SettingOption(
+        default=False, about="use deterministic kernels, which are slower on a GPU"
+    ),
+    "weight_decay": SettingOption(default=1e-4, about="weight decay of the optimizer"),
+    "momentum": SettingOption(default=0.9, high=1, about="momentum of the optimizer sgd"),
+    "warmup_steps": SettingOption(default=0, about="steps until the learning rate is reached"),
+    "step_epochs": SettingOption(
+        default=0, about="scheduler step: epochs between two changes; 0: a third of the epochs"
+    ),
+    "gamma": SettingOption(default=0.1, high=1, about="scheduler step: factor of the learning rate"),
+    "floor": SettingOption(default=0.0, high=1, about="scheduler cosine: final factor of the learning rate"),
+    "clip": SettingOption(default=0.0, about="largest gradient norm; 0: no limit"),
 }
 CLASSIFIER = {
     **COMMON,
-    "augment": SettingOption(default=True),
-    "flip": SettingOption(default=0.5, high=1),  # probability of a horizontal flip
-    # smallest area of a crop, as a fraction of the largest square in the image
-    "crop": SettingOption(default=0.6, low=0.01, high=1),
-    "rotate": SettingOption(default=0.0, high=180),  # largest rotation in either direction, in degrees
-    "jitter": SettingOption(default=0.2, high=1),  # largest change of brightness, contrast and colour
-    "freeze": SettingOption(default=False),
-    "label_smoothing": SettingOption(default=0.0, high=0.99),
-    "class_weights": SettingOption(default=None),
+    "augment": SettingOption(default=True, about="change the images at random while training"),
+    "flip": SettingOption(default=0.5, high=1, about="probability of a horizontal flip"),
+    "crop": SettingOption(
+        default=0.6,
+        low=0.01,
+        high=1,
+        about="smallest area of a crop, as a fraction of the largest square in the image",
+    ),
+    "rotate": SettingOption(default=0.0, high=180, about="largest rotation in either direction, in degrees"),
+    "jitter": SettingOption(default=0.2, high=1, about="largest change of brightness, contrast and colour"),
+    "freeze": SettingOption(default=False, about="train only the last layer; needs pretrained weights"),
+    "label_smoothing": SettingOption(default=0.0, high=0.99, about="label smoothing of the loss"),
+    "class_weights": SettingOption(default=None, about="'balanced', or a list with a weight for each class"),
 }
 
 

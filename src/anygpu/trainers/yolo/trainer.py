@@ -34,10 +34,16 @@ METRICS = {
 
 class Yolo(AnyTrainer):
     name = "yolo"
+    title = "YOLO"
+    description = "Detects, segments or classifies objects in images, or finds key points, with ultralytics."
     extra = "yolo"
     needs = ("ultralytics", "torch")
     dataset_format = "a folder or archive in YOLO, COCO or image-folder layout"
     licence = "AGPL-3.0"
+    licence_note = (
+        "ultralytics is AGPL-3.0, and so are models trained with it, unless you have another licence."
+    )
+    known_models = tuple(f"{stem}{size}" for stem, sizes, _ in names.FAMILIES.values() for size in sizes)
     # ultralytics' score of an epoch: mAP50-95 for boxes, accuracy for classes
     goal = ("fitness", "max")
     accepts = Accepts(
