@@ -10,9 +10,10 @@ import click
 import pytest
 from tests.docs.pages import ROOT, Example, blocks, examples, indented
 
-from anygpu.cli.jobs.run import JOB_FILE_SUFFIXES, OPTIONS_AFTER_SCRIPT, RunCommand
+from anygpu.cli.jobs.run import JOB_FILE_SUFFIXES, RunCommand
 from anygpu.cli.root import load_command
 from anygpu.spec import from_file, from_yaml
+from anygpu.spec.flags import OPTIONS_AFTER_SCRIPT
 from anygpu.trainers.__main__ import _parser
 
 PAGES = [

@@ -40,14 +40,14 @@ class Platform:
         command: str | list[str] | None = None,
         requirements: Requirements | None = None,
         preferences: Mapping[str, Any] | None = None,
-        workdir: str | Path | None = None,
+        workdir: str | Path | Mapping[str, Any] | None = None,
         packages: Sequence[str] | str | None = None,
         **spec: Any,
     ) -> Job:
         """Submit a job and return at once.
 
-        `packages` are Python packages to install, or the path of a requirements file. `spec` takes other fields
-        of the job spec, such as `name` or `env`.
+        `packages` are Python packages to install, or the path of a requirements file. `workdir` is a directory, or
+        the section of this name of the job spec. `spec` takes other fields of the job spec, such as `name` or `env`.
         """
         from anygpu.sdk.submission import submit_job
 
@@ -55,11 +55,12 @@ class Platform:
         target = {key: value for key, value in what.items() if value is not None}
         needs = requirements.spec() if requirements is not None else {}
         wishes = {"placement": placement_from(preferences or {})}
+        section = {"workdir": dict(workdir)} if isinstance(workdir, Mapping) else {}
         installs = {} if packages is None else {"requirements": _as_list(packages)}
         submitted = submit_job(
             self.client,
-            merge_specs(needs, wishes, target, installs, spec),
-            workdir=workdir,
+            merge_specs(needs, wishes, target, installs, section, spec),
+            workdir=None if isinstance(workdir, Mapping) else workdir,
             server_is_local=self._context.is_embedded,
         )
         return Job(self.client, submitted["id"])

@@ -10,7 +10,13 @@ from typing import IO, TYPE_CHECKING, Any
 from anygpu.errors import AnygpuError, InvalidSpec, NeedsSnapshot, Problem, TooLarge
 from anygpu.sdk.client import Client
 from anygpu.sdk.snapshots import OpenProgress, no_progress
-from anygpu.sdk.workdir import asks_for_other_backends, attach_workdir, runs_only_elsewhere, with_snapshot
+from anygpu.sdk.workdir import (
+    asks_for_other_backends,
+    attach_workdir,
+    has_uploaded_files,
+    runs_only_elsewhere,
+    with_snapshot,
+)
 
 if TYPE_CHECKING:  # importing pydantic is slow, so it is imported only where a spec is parsed
     from anygpu.spec.jobspec import JobSpec
@@ -170,7 +176,9 @@ def find_interpreter(environ: Mapping[str, str] = os.environ, prefix: str = sys.
 
 def _with_local_paths(spec: dict[str, Any]) -> dict[str, Any]:
     # A trainer runs with the server's interpreter, where anygpu's extras are installed.
-    if not any(spec.get(key) for key in ("image", "python", "trainer")):
+    # Files that are uploaded already come from elsewhere, so the user's Python here is not meant for them.
+    named = any(spec.get(key) for key in ("image", "python", "trainer"))
+    if not named and not has_uploaded_files(spec):
         spec = {**spec, "python": find_interpreter()}
     data = spec.get("dataset")
     if isinstance(data, str) and "://" not in data and Path(data).exists():

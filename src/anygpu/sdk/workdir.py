@@ -30,7 +30,7 @@ def attach_workdir(
     one. `note` gets a message if that is not possible and the job can still run in place.
     """
     described = _described(spec)
-    if described.get("archive") or described.get("manifest"):
+    if has_uploaded_files(spec):
         return spec
     if not (needs_files(spec) or chosen is not None):
         return spec
@@ -48,6 +48,12 @@ def attach_workdir(
         note(f"The job can run on this computer only, because its directory cannot be uploaded: {error}")
         return placed
     return _placed_with_copy(placed, copied)
+
+
+def has_uploaded_files(spec: Mapping[str, Any]) -> bool:
+    """Return whether the spec names files that are uploaded already."""
+    described = _described(spec)
+    return bool(described.get("archive") or described.get("manifest"))
 
 
 def _placed_with_copy(placed: dict[str, Any], copied: dict[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ FLAGS: Mapping[str, str] = {
     "resume_args": "checkpoint.resume_args",
     "keep": "checkpoint.keep",
 }
+OPTIONS_AFTER_SCRIPT = ("--on", "--max-cost", "--deadline")  # `anygpu run` takes these also after the script
 FIELDS = frozenset(
     path.partition(".")[0] for path in FLAGS.values()
 )  # top-level fields of the spec that flags set
@@ -133,10 +134,10 @@ def _parse_setting(text: str) -> dict[str, Any]:
             f"{text[:100]!r} does not set a field of the job; write FIELD=VALUE, such as 'limits.timeout=6h'"
         )
         raise invalid_document(SOURCE, message, place="set", value=text[:100])
-    return _nest(parts, _parse_value(value))
+    return _nest(parts, parse_value(value))
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Parse lists, mappings and quoted texts as JSON, and anything else as a YAML scalar."""
     if text[:1] not in ("[", "{", '"'):
         return parse_scalar(text)
@@ -157,7 +158,7 @@ def _parse_pairs(name: str, texts: Iterable[Any]) -> dict[str, Any]:
                 place=name,
                 value=str(text)[:100],
             )
-        pairs[key] = _parse_value(value) if _PAIRS[name] else value
+        pairs[key] = parse_value(value) if _PAIRS[name] else value
     return pairs
 
 

@@ -150,7 +150,8 @@ def _with_name(document: Document) -> Document:
         or (command[0] if isinstance(command, list) and command else "")
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(str(runs)).stem).strip("._-")[:100]
-    if data.get("name") or not name or name == "last":
+    is_unnamed = "name" in data and data["name"] is None  # `name: null` asks for a job without a name
+    if data.get("name") or is_unnamed or not name or name == "last":
         return document
     return replace(document, data={**data, "name": name})
 
@@ -181,10 +182,11 @@ def _base_document(target: Sequence[str], is_command: bool) -> Document:
 def _job_file_document(path: Path, args: list[str]) -> Document:
     if not path.is_file():
         raise NotFound(f"There is no job file {str(path)!r}.", hint="Check the path.")
+    from anygpu.sdk.workdir import has_uploaded_files
+
     document = read_file(path)
-    base = (
-        {"workdir": _workdir_beside(path, document.data.get("workdir"))} if _runs_files(document.data) else {}
-    )
+    needs_directory = _runs_files(document.data) and not has_uploaded_files(document.data)
+    base = {"workdir": _workdir_beside(path, document.data.get("workdir"))} if needs_directory else {}
     extra = {"args": args} if args else {}
     return replace(document, data={**document.data, **_dataset_beside(path, document.data), **base, **extra})
 

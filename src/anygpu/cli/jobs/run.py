@@ -18,10 +18,11 @@ from anygpu.cli.jobs.job_file import (
 )
 from anygpu.errors import AnygpuError, InvalidSpec
 from anygpu.sdk.client import Client
+from anygpu.spec.flags import OPTIONS_AFTER_SCRIPT
 
-OPTIONS_AFTER_SCRIPT = ("--on", "--max-cost", "--deadline")
 JOB_FILE_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 IS_COMMAND = "_anygpu_command"
+WHAT_TO_RUN = ("script", "command", "trainer", "code")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -175,20 +176,28 @@ def run_command(
 
     The exit code is the script's exit code.
     """
-    if not target and not flags["trainer"]:
+    request = build_job_request(target, flags, is_command=bool(context.meta.get(IS_COMMAND)))
+    if not target and not any(request.document.data.get(kind) for kind in WHAT_TO_RUN):
         message = "Nothing to run. Name a script, a job file or a --trainer, or put a command after `--`."
         raise click.UsageError(message, context)
-    request = build_job_request(target, flags, is_command=bool(context.meta.get(IS_COMMAND)))
     for text in request.notes:
         print_message(text)
     if flags["dry_run"]:
         _print_spec(request, as_json)
         return
-    if request.sends_files:
-        find_script(request.document.data)
-        check_requirements_file(request.document.data)
-        check_dataset_path(request.document.data)
+    _check_files(request)
     context.exit(_submit(request, context_name, detach=flags["detach"], raw=flags["raw"], as_json=as_json))
+
+
+def _check_files(request: JobRequest) -> None:
+    """Raise NotFound if a file that the job needs does not exist on this computer."""
+    from anygpu.sdk.workdir import has_uploaded_files
+
+    data = request.document.data
+    if request.sends_files and not has_uploaded_files(data):
+        find_script(data)
+        check_requirements_file(data)
+        check_dataset_path(data)
 
 
 def _print_spec(request: JobRequest, as_json: bool) -> None:
