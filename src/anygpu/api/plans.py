@@ -89,6 +89,14 @@ class OfferRejection(ApiModel):
     examples: list[OfferIdentity]
 
 
+class ComparedBackend(ApiModel):
+    """The number of offers of a backend, or of a cloud without a backend, that a plan compared."""
+
+    backend: str = Field(examples=["cloud"])
+    offers: int = Field(examples=[41])
+    configured: bool = Field(examples=[True])
+
+
 class WorkloadFact(ApiModel):
     """One value that was found in the job's code, such as the batch size, and where."""
 
@@ -97,6 +105,24 @@ class WorkloadFact(ApiModel):
     sure: str = Field(examples=["high"])
     where: str = Field(examples=["train.py:14"])
     because: str = Field(examples=[""])
+    file: str = Field(default="", examples=["train.py"])
+    line: int = Field(default=0, examples=[14], description="0: no line.")
+
+
+class CodeEditDetails(ApiModel):
+    """A change of one line: `new` replaces `old`, and may have several lines."""
+
+    file: str = Field(examples=["train.py"])
+    line: int = Field(examples=[14])
+    old: str = Field(examples=["loader = DataLoader(data)"])
+    new: str = Field(examples=["loader = DataLoader(data, num_workers=4)"])
+
+
+class CodeFixDetails(ApiModel):
+    """Changes of the code that resolve a finding, to apply together."""
+
+    title: str = Field(examples=["Add num_workers=4"])
+    edits: list[CodeEditDetails]
 
 
 class CodeLint(ApiModel):
@@ -107,6 +133,12 @@ class CodeLint(ApiModel):
     do: str = Field(examples=["save a checkpoint each epoch"])
     file: str = Field(examples=["train.py"])
     line: int = Field(examples=[14])
+    severity: str = Field(default="costs", examples=["costs"], description="costs, risks or hint.")
+    column: int = Field(
+        default=0, examples=[8], description="In characters from 0; 0 with end_column 0: unknown."
+    )
+    end_column: int = Field(default=0, examples=[18])
+    fix: CodeFixDetails | None = Field(default=None, examples=[None])
 
 
 class JobPlan(ApiModel):
@@ -118,6 +150,16 @@ class JobPlan(ApiModel):
     offers: list[PlannedOffer]
     more_offers: int = Field(examples=[0])
     rejected: list[OfferRejection]
+    outside: list[PlannedOffer] = Field(
+        default_factory=list,
+        examples=[[]],
+        description="Offers that only the budget or the deadline excludes, one for each kind of machine.",
+    )
+    compared: list[ComparedBackend] = Field(
+        default_factory=list,
+        examples=[[{"backend": "cloud", "offers": 41, "configured": True}]],
+        description="Where the compared offers come from.",
+    )
     unknown: list[str] = Field(
         default_factory=list,
         examples=[[]],

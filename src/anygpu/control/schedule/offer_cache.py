@@ -101,10 +101,12 @@ class OfferCache:
             clock, policy.offers_wait_s, 2 * policy.account_age_s
         )
 
-    async def offers(self, need: Resources) -> list[Offer]:
+    async def offers(self, need: Resources, *, age_s: float = 0) -> list[Offer]:
+        """Return the offers of all backends. Offers that are less than `age_s` old are not requested again."""
         backends = dict(self._backends)
         await self._offers.refresh(
-            {(name, need): self._offers_request(backend, need) for name, backend in backends.items()}, age_s=0
+            {(name, need): self._offers_request(backend, need) for name, backend in backends.items()},
+            age_s=age_s,
         )
         found = {name: self._offers.get((name, need)) for name in backends}
         paid = {name for name, offers in found.items() if any(offer.is_paid for offer in offers or ())}

@@ -36,8 +36,29 @@ class CodeFinding(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeEdit:
+    """A change of one line. `new` replaces the text `old` of the line, and may have several lines."""
+
+    file: str
+    line: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFix:
+    """Changes of the code that resolve a lint. All edits are applied together."""
+
+    title: str
+    edits: tuple[CodeEdit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lint:
-    """A place in the code that wastes money or can lose work, with advice."""
+    """A place in the code that wastes money or can lose work, with advice.
+
+    `column` and `end_column` count characters from 0; both are 0 if only the line is known.
+    """
 
     code: str
     message: str
@@ -45,6 +66,9 @@ class Lint:
     file: str = ""
     line: int = 0
     severity: Severity = "costs"
+    column: int = 0
+    end_column: int = 0
+    fix: CodeFix | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +169,8 @@ class SummaryRow:
     sure: str
     where: str
     because: str = ""
+    file: str = ""
+    line: int = 0
 
 
 def summary(read: Analysis) -> tuple[SummaryRow, ...]:
@@ -156,6 +182,8 @@ def summary(read: Analysis) -> tuple[SummaryRow, ...]:
             ", ".join(f.value for f in read.frameworks) or "none found",
             _framework_confidence(read),
             _framework_location(read),
+            file=read.frameworks[0].file if read.frameworks else "",
+            line=read.frameworks[0].line if read.frameworks else 0,
         )
     ]
     rows += [_row(what, finding) for what, name in _FIELDS if (finding := getattr(read, name)) is not None]
@@ -165,9 +193,8 @@ def summary(read: Analysis) -> tuple[SummaryRow, ...]:
 def _problem_row(problem: ReadProblem) -> SummaryRow:
     """Return a row for a file that could not be read. The row shows the beginning of the message."""
     location = f"{problem.file}:{problem.line}" if problem.line else problem.file
-    return SummaryRow(
-        "not read", problem.message.partition(" (")[0].partition(";")[0], "-", location, problem.message
-    )
+    what = problem.message.partition(" (")[0].partition(";")[0]
+    return SummaryRow("not read", what, "-", location, problem.message, problem.file, problem.line)
 
 
 def _framework_confidence(read: Analysis) -> str:
@@ -180,7 +207,19 @@ def _framework_location(read: Analysis) -> str:
 
 def _row(what: str, finding: CodeFinding[Any]) -> SummaryRow:
     value = _format_gb(finding.value) if what == "size of the data" else format_value(finding.value)
-    return SummaryRow(what, value, finding.confidence_level, finding.location, finding.because)
+    return _located_row(what, value, finding)
+
+
+def _located_row(what: str, value: str, finding: CodeFinding[Any]) -> SummaryRow:
+    return SummaryRow(
+        what,
+        value,
+        finding.confidence_level,
+        finding.location,
+        finding.because,
+        finding.file,
+        finding.line,
+    )
 
 
 def _derived_rows(read: Analysis) -> list[SummaryRow]:
@@ -188,12 +227,10 @@ def _derived_rows(read: Analysis) -> list[SummaryRow]:
     if job is None:
         return []
     low, high = job.duration_range_hours
-    hours = SummaryRow(
+    hours = _located_row(
         _time_label(job),
         f"{_format_hours(job.duration_hours.value)} ({_format_hours(low)} to {_format_hours(high)})",
-        job.duration_hours.confidence_level,
-        job.duration_hours.location,
-        job.duration_hours.because,
+        job.duration_hours,
     )
     rows = [
         hours,
@@ -203,10 +240,7 @@ def _derived_rows(read: Analysis) -> list[SummaryRow]:
     if job.gpu_memory_gb.value:
         low, high = job.gpu_memory_range_gb
         value = f"{job.gpu_memory_gb.value:.1f} GB ({low:.1f} to {high:.1f})"
-        finding = job.gpu_memory_gb
-        rows.insert(
-            1, SummaryRow("GPU memory", value, finding.confidence_level, finding.location, finding.because)
-        )
+        rows.insert(1, _located_row("GPU memory", value, job.gpu_memory_gb))
     return rows
 
 

@@ -26,6 +26,7 @@ from anygpu.plan.analyse.findings import (
     CodeFinding,
     Lint,
 )
+from anygpu.plan.analyse.fixes import with_fixes
 from anygpu.plan.analyse.lints import find_lints as _lints
 from anygpu.plan.analyse.network import model, model_size
 from anygpu.plan.analyse.workload import characteristics
@@ -59,7 +60,7 @@ def analyse(
     problems = [p for s in sources for p in s.problems] + [p for _, finding in read_configs for p in finding]
     code = read_code(facts, settings)
     read = _less_sure(_fields(code), sources)
-    read = replace(read, lints=_lints(code, read), problems=tuple(problems))
+    read = replace(read, lints=with_fixes(_lints(code, read), code), problems=tuple(problems))
     return replace(read, characteristics=characteristics(read))
 
 

@@ -132,6 +132,14 @@ class CandidateSet(Sequence[Candidate]):
         shifted = [(key, _renumber(each, first)) for key, each in others._classes]
         return CandidateSet(_Concatenation(self._candidates, others), [*self._classes, *shifted])
 
+    def count_by_backend(self) -> dict[str, int]:
+        """Return the number of candidates of each backend or cloud, by name."""
+        counts: dict[str, int] = {}
+        for _, each in self._classes:
+            backend = each.representative.offer.backend
+            counts[backend] = counts.get(backend, 0) + len(each.combined.indices)
+        return dict(sorted(counts.items()))
+
     def location_names(self, field: int) -> set[str]:
         """Return the names that the candidates have in one field of `Location`."""
         return {name for _, each in self._classes for name in each.combined.locations[field] if name}

@@ -1,7 +1,7 @@
 """Rank all candidates for a job, and convert the result to JSON data. Pure functions."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple, overload
@@ -125,6 +125,7 @@ def rank(
     rough_duration: Span | None = None,
     allow_paid: bool = True,
     resumable: bool | None = None,
+    backends: Collection[str] = (),
 ) -> Comparison:
     """Rank the candidates that fit a job by its strategy, and say why the others do not fit.
 
@@ -132,6 +133,7 @@ def rank(
     `rough_duration` is the time on offers about which nothing else is known.
     `allow_paid` is the answer for jobs whose spec does not say whether they may use paid machines.
     `resumable` says whether the job can resume; None means that the spec and the analysis decide.
+    `backends` limits `best_per_machine` to offers of these backends; empty means all.
     To rank the same candidates for many jobs, pass a `CandidateSet`, which is faster.
     """
     estimator = Estimator(
@@ -146,7 +148,7 @@ def rank(
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
     ranking = Ranking(estimator, candidate_set)
     writer = _OfferWriter(estimator, candidate_set, ranking)
-    best = ranking.best_per_machine
+    best = ranking.best_per_machine(backends)
     return Comparison(
         strategy=ranking.strategy,
         ranked=RankedOffers(len(ranking), ranking.top, writer.fitting_offer),
@@ -241,8 +243,12 @@ def comparison_as_dict(
     *,
     limit: int | None = MAX_OFFERS,
     short: int = SHORTLIST,
+    outside: Sequence[RankedOffer] = (),
 ) -> dict[str, Any]:
-    """Return the comparison as JSON data: at most `limit` offers, and the best `short` different machines."""
+    """Return the comparison as JSON data: at most `limit` offers, and the best `short` different machines.
+
+    `outside` are offers that only the budget or the deadline excludes.
+    """
     listed = comparison.ranked[:limit]
     return {
         "strategy": comparison.strategy,
@@ -250,6 +256,7 @@ def comparison_as_dict(
         "short": [offer_as_dict(ranked) for ranked in comparison.shortlist(short or SHORTLIST)],
         "offers": [offer_as_dict(ranked) for ranked in listed],
         "more_offers": len(comparison.ranked) - len(listed),
+        "outside": [offer_as_dict(ranked) for ranked in outside],
         "rejected": _rejections(comparison.rejections),
         "unknown": list(comparison.unknown),
         "workload": _workload_rows(analysis, comparison.choice),
@@ -298,13 +305,21 @@ def _rejections(rejections: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
     ]
 
 
-def _workload_rows(analysis: Analysis | None, choice: RankedOffer | None) -> list[dict[str, str]]:
+def _workload_rows(analysis: Analysis | None, choice: RankedOffer | None) -> list[dict[str, Any]]:
     """Return the values that were found about the job. A time from past runs replaces the one from the code."""
     rows = [*(summary(analysis) if analysis is not None else ())]
     if choice is not None and choice.basis == "history":
         rows = [row for row in rows if row.what.partition(" ")[0] != "time"] + [_past_time_row(choice)]
     return [
-        {"what": row.what, "value": row.value, "sure": row.sure, "where": row.where, "because": row.because}
+        {
+            "what": row.what,
+            "value": row.value,
+            "sure": row.sure,
+            "where": row.where,
+            "because": row.because,
+            "file": row.file,
+            "line": row.line,
+        }
         for row in rows
     ]
 
@@ -317,7 +332,17 @@ def _past_time_row(choice: RankedOffer) -> SummaryRow:
 
 def _lint_rows(analysis: Analysis | None) -> list[dict[str, Any]]:
     return [
-        {"code": lint.code, "says": lint.message, "do": lint.advice, "file": lint.file, "line": lint.line}
+        {
+            "code": lint.code,
+            "says": lint.message,
+            "do": lint.advice,
+            "file": lint.file,
+            "line": lint.line,
+            "severity": lint.severity,
+            "column": lint.column,
+            "end_column": lint.end_column,
+            "fix": asdict(lint.fix) if lint.fix is not None else None,
+        }
         for lint in (analysis.lints if analysis is not None else ())
     ]
 

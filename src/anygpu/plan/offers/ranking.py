@@ -1,13 +1,13 @@
 """Filter candidates and rank them by the job's strategy. Equal machines are evaluated only once."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from math import floor, inf
 from typing import NamedTuple
 
-from anygpu.events.offers import HOUR_S, LOCAL
+from anygpu.events.offers import HOUR_S, LOCAL, Offer
 from anygpu.plan.offers.availability import Availability
 from anygpu.plan.offers.bill import RunTime, weighted_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateGroup, CandidateSet, PerformanceClass
@@ -224,14 +224,16 @@ class Ranking:
         )
         return BestValues(self.fastest_s, _round_half_up(self.lowest_cost), _round_half_up(paid))
 
-    @cached_property
-    def best_per_machine(self) -> list[int]:
-        """The best candidate for each GPU model and count, on demand and as spot, best first."""
+    def best_per_machine(self, backends: Collection[str] = ()) -> list[int]:
+        """Return the best candidate for each GPU model and count, on demand and as spot, best first.
+
+        `backends`: only candidates of these backends; empty means all.
+        """
         best: dict[tuple[str, int, bool], int] = {}
         for _, _, position in self._group_heads:
             offer = self._groups[position].representative.offer
-            machine = offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible
-            best.setdefault(machine, self._groups[position].indices[0])
+            if not backends or offer.backend in backends:
+                best.setdefault(machine_of(offer), self._groups[position].indices[0])
         return list(best.values())
 
     def top(self, count: int | None) -> Sequence[int]:
@@ -311,6 +313,11 @@ class Ranking:
         if self.strategy != "balanced":
             return weighted
         return wall_s / max(1.0, self.fastest_s) + weighted / max(1.0, self._lowest_weighted_cost)
+
+
+def machine_of(offer: Offer) -> tuple[str, int, bool]:
+    """Return the GPU model and count of an offer, and whether it is spot; offers without a GPU differ by their name."""
+    return offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible
 
 
 def _tie_breaker(group: FittingGroup) -> tuple[float, bool]:

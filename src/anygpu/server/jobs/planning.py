@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from anygpu.plan.catalog import CatalogLayers, CatalogPolicy
     from anygpu.plan.catalog.tables import PriceRow
     from anygpu.plan.offers.candidates import Candidate, CandidateSet
-    from anygpu.plan.offers.comparison import Comparison
+    from anygpu.plan.offers.comparison import Comparison, RankedOffer
 
+OFFERS_AGE_S = 5.0  # a plan that is made at every key press must not ask every backend each time
 MAX_ANALYSES = 256  # a sweep submits the same code many times with different arguments
 ANALYSED_FIELDS = {"script", "args", "command", "code", "trainer", "config", "workdir", "checkpoint"}
 Today = Callable[[], date]
@@ -181,6 +183,42 @@ def _analyse_files(spec: JobSpec, files: Mapping[str, str | bytes]) -> "Analysis
     return analyse_job(spec, files)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """What a plan shows: the length of the list of offers (None: all) and of the short list.
+
+    `backends` limits the short list to offers of these backends and clouds; empty means all. With `outside`, the
+    plan also has offers that only the budget or the deadline excludes.
+    """
+
+    limit: int | None
+    short: int
+    backends: frozenset[str] = frozenset()
+    outside: bool = False
+
+
+def _without_limits(spec: JobSpec) -> JobSpec:
+    """Return the spec without budget and deadline."""
+    freed = {"max_cost_microusd": None, "deadline_s": None, "deadline_at": None}
+    return spec.model_copy(update={"limits": spec.limits.model_copy(update=freed)})
+
+
+def _offers_outside(limited: "Comparison", unlimited: "Comparison", count: int) -> "tuple[RankedOffer, ...]":
+    """Return the best offers of those machines that fit only without budget and deadline."""
+    from anygpu.plan.offers.ranking import machine_of
+
+    inside = {machine_of(each.candidate.offer) for each in limited.best_per_machine}
+    others = (each for each in unlimited.best_per_machine if machine_of(each.candidate.offer) not in inside)
+    return tuple(islice(others, count or None))
+
+
+def _count_offers(candidates: "CandidateSet", configured: set[str]) -> list[dict[str, Any]]:
+    counts = candidates.count_by_backend()
+    return [
+        {"backend": name, "offers": count, "configured": name in configured} for name, count in counts.items()
+    ]
+
+
 class JobPlanner:
     """Compares offers for a job before it is submitted. Nothing is started or stored."""
 
@@ -201,12 +239,11 @@ class JobPlanner:
         self._terms_of, self._allow_paid = terms_of, allow_paid
 
     async def plan(
-        self, spec: JobSpec, organisation: str, files: Mapping[str, str], *, limit: int | None, short: int
+        self, spec: JobSpec, organisation: str, files: Mapping[str, str], view: PlanView
     ) -> dict[str, Any]:
         """Plan a job, and return the comparison of offers as plain data.
 
-        `files` is the job's code, if it was not uploaded. `limit` is the length of the list of offers (None:
-        all), and `short` that of the short list.
+        `files` is the job's code, if it was not uploaded.
         """
         from anygpu.plan.predict.history import past_durations, rough_duration
 
@@ -214,24 +251,33 @@ class JobPlanner:
         past = await self._past_runs(spec, organisation)
         duration = past_durations(spec, analysis, past)
         own = await self._configured_candidates(spec, organisation)
-        kinds = frozenset(entry.kind for entry in self._backends.entries(organisation))
+        entries = self._backends.entries(organisation)
+        kinds, configured = frozenset(each.kind for each in entries), {each.name for each in entries}
         candidates = (await self._catalog.candidates(kinds)).extend(own)
         now = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
 
         def compare() -> dict[str, Any]:
             from anygpu.plan.offers.comparison import comparison_as_dict, rank
 
-            deadline_s = spec.limits.seconds_left(now)
-            comparison = rank(
-                spec,
-                candidates,
-                analysis,
-                deadline_s=deadline_s,
-                duration=duration,
-                rough_duration=rough_duration(spec, past),
-                allow_paid=self._allow_paid,
+            def ranked(job: JobSpec) -> "Comparison":
+                return rank(
+                    job,
+                    candidates,
+                    analysis,
+                    deadline_s=job.limits.seconds_left(now),
+                    duration=duration,
+                    rough_duration=rough_duration(spec, past),
+                    allow_paid=self._allow_paid,
+                    backends=view.backends,
+                )
+
+            comparison = ranked(spec)
+            without = _without_limits(spec) if view.outside else spec
+            outside = _offers_outside(comparison, ranked(without), view.short) if without != spec else ()
+            plan = comparison_as_dict(
+                comparison, analysis, limit=view.limit, short=view.short, outside=outside
             )
-            return comparison_as_dict(comparison, analysis, limit=limit, short=short)
+            return {**plan, "compared": _count_offers(candidates, configured)}
 
         return await asyncio.to_thread(compare)
 
@@ -260,7 +306,7 @@ class JobPlanner:
     async def _configured_candidates(self, spec: JobSpec, organisation: str) -> "list[Candidate]":
         from anygpu.plan.offers.candidates import Candidate
 
-        offers = await self._offer_cache.offers(spec.resources)
+        offers = await self._offer_cache.offers(spec.resources, age_s=OFFERS_AGE_S)
         visible = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
         return [
             Candidate.from_offer(self._with_own_price(each), self._terms_of(each.backend)) for each in visible

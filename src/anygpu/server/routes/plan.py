@@ -19,9 +19,10 @@ from anygpu.plan.predict.accuracy import (
 from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 from anygpu.server.http.openapi import PLAN_SCHEMA, object_body
 from anygpu.server.http.route import api_router
+from anygpu.server.jobs.planning import PlanView
 from anygpu.server.jobs.render import render_better_offer, render_prediction
 from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.routes.jobs import JobRef, parse_spec
+from anygpu.server.routes.jobs import JobRef, parse_spec, split_values
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.store.outcomes import MAX_ROWS, JobOutcome
 
@@ -45,17 +46,22 @@ async def plan_job(
     services: ServicesDep,
     caller: CallerDep,
     limit: Annotated[int, Query(ge=0, le=100_000)] = 8,
+    backend: Annotated[list[str] | None, Query(max_length=100)] = None,
+    outside: bool = False,
 ) -> JsonResponse:
     """Compare offers for a job. The body is `{"spec", "files"}`, or a spec alone. Nothing is started.
 
-    `limit` is the length of the short list and of the list of offers; 0 lists every offer.
+    `limit` is the length of the short list and of the list of offers; 0 lists every offer. `backend` limits the
+    short list to offers of these backends and clouds. With `outside=true` the plan also has offers that only the
+    budget or the deadline excludes.
     """
     body = await read_object(request)
     request_body = parse_body(PlanRequest, body) if "spec" in body else PlanRequest(spec=body)
     spec = await parse_spec(services, caller, request_body.spec, None)
-    plan = await services.planner.plan(
-        spec, caller.scope.organisation, request_body.files or {}, limit=limit or None, short=limit
+    view = PlanView(
+        limit=limit or None, short=limit, backends=frozenset(split_values(backend)), outside=outside
     )
+    plan = await services.planner.plan(spec, caller.scope.organisation, request_body.files or {}, view)
     return JsonResponse(plan)
 
 
