@@ -254,6 +254,18 @@ class Client:
         body = {"spec": dict(spec), "files": dict(files)}
         return self._post(f"{ROOT}/plan", body, query={"limit": limit}, repeatable=True)
 
+    def trainers(self) -> list[Json]:
+        """Return the trainers with their settings as JSON schemas."""
+        return list(self._get(f"{ROOT}/trainers")["trainers"])
+
+    def render_spec(self, spec: Mapping[str, Any]) -> Json:
+        """Return the spec as a shell command (`cli`), a YAML job file (`yaml`) and Python code (`python`)."""
+        return self._post(f"{ROOT}/spec/render", {"spec": dict(spec)}, repeatable=True)
+
+    def code_texts(self, job_id: str) -> Json:
+        """Return the files of a job as they were uploaded, with the text of small text files."""
+        return self._get(_job_path(job_id, "code/texts"))
+
     def kept_plan(self, job_id: str) -> Json:
         """Return the plan that was stored when the job started, its predictions, and its actual time and cost."""
         return self._get(_job_path(job_id, "plan"))

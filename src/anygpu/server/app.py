@@ -30,8 +30,10 @@ from anygpu.server.routes import (
     secrets,
     series,
     snapshots,
+    specs,
     streams,
     tokens,
+    trainers,
     uploads,
 )
 from anygpu.server.services import Services
@@ -49,6 +51,8 @@ ROUTERS = (
     snapshots,
     queue,
     plan,
+    specs,
+    trainers,
     machines,
     backends,
     secrets,

@@ -567,7 +567,9 @@ export interface paths {
          * Plan Job
          * @description Compare offers for a job. The body is `{"spec", "files"}`, or a spec alone. Nothing is started.
          *
-         *     `limit` is the length of the short list and of the list of offers; 0 lists every offer.
+         *     `limit` is the length of the short list and of the list of offers; 0 lists every offer. `backend` limits the
+         *     short list to offers of these backends and clouds. With `outside=true` the plan also has offers that only the
+         *     budget or the deadline excludes.
          */
         post: operations["plan_job"];
         delete?: never;
@@ -611,6 +613,66 @@ export interface paths {
          *     `median_width` is the median ratio of an interval's high end to its low end.
          */
         get: operations["get_accuracy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/spec/render": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Render Spec Texts
+         * @description Render a job spec as a shell command, a YAML job file and Python code. Nothing is started or stored.
+         */
+        post: operations["render_spec_texts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/code/texts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Code Texts
+         * @description Show the files of a job as they were uploaded, with the text of small text files.
+         */
+        get: operations["get_code_texts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trainers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Trainers
+         * @description List the trainers with their settings as JSON schemas. No framework is imported.
+         */
+        get: operations["list_trainers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -712,7 +774,7 @@ export interface paths {
         put?: never;
         /**
          * Release Machine
-         * @description Release the machine that is held after the job failed (`hold_on_failure`).
+         * @description Give up the machine that is kept after the job failed (`hold_on_failure`).
          */
         post: operations["release_machine"];
         delete?: never;
@@ -1130,7 +1192,7 @@ export interface paths {
         put?: never;
         /**
          * Apply Retention
-         * @description Apply retention now: remove output of jobs that ended long ago, and files that no job refers to.
+         * @description Remove old data now: output of jobs that ended long ago, and files that no job refers to.
          *
          *     Removed files stay in the trash for some days. `refused` says why files were not removed, if so.
          */
@@ -2047,6 +2109,32 @@ export interface components {
             saved_at: string;
         };
         /**
+         * CodeEditDetails
+         * @description A change of one line: `new` replaces `old`, and may have several lines.
+         */
+        CodeEditDetails: {
+            /**
+             * File
+             * @example train.py
+             */
+            file: string;
+            /**
+             * Line
+             * @example 14
+             */
+            line: number;
+            /**
+             * Old
+             * @example loader = DataLoader(data)
+             */
+            old: string;
+            /**
+             * New
+             * @example loader = DataLoader(data, num_workers=4)
+             */
+            new: string;
+        };
+        /**
          * CodeFile
          * @description A file of the code of a job. A symbolic link has a target (`link`) instead of content.
          */
@@ -2099,6 +2187,19 @@ export interface components {
              * @description At most `limit` of them.
              */
             files: components["schemas"]["CodeFile"][];
+        };
+        /**
+         * CodeFixDetails
+         * @description Changes of the code that resolve a finding, to apply together.
+         */
+        CodeFixDetails: {
+            /**
+             * Title
+             * @example Add num_workers=4
+             */
+            title: string;
+            /** Edits */
+            edits: components["schemas"]["CodeEditDetails"][];
         };
         /**
          * CodeIdentity
@@ -2155,6 +2256,89 @@ export interface components {
              * @example 14
              */
             line: number;
+            /**
+             * Severity
+             * @description costs, risks or hint.
+             * @default costs
+             * @example costs
+             */
+            severity: string;
+            /**
+             * Column
+             * @description In characters from 0; 0 with end_column 0: unknown.
+             * @default 0
+             * @example 8
+             */
+            column: number;
+            /**
+             * End Column
+             * @default 0
+             * @example 18
+             */
+            end_column: number;
+            /**
+             * @default null
+             * @example null
+             */
+            fix: components["schemas"]["CodeFixDetails"] | null;
+        };
+        /**
+         * CodeText
+         * @description A file of a job's working directory. `text` is null for a binary, large or linked file.
+         */
+        CodeText: {
+            /**
+             * Path
+             * @example train.py
+             */
+            path: string;
+            /**
+             * Size
+             * @example 1804
+             */
+            size: number;
+            /**
+             * Sha256
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string | null;
+            /**
+             * Executable
+             * @example false
+             */
+            executable: boolean;
+            /**
+             * Link
+             * @description Target of a symbolic link.
+             * @example null
+             */
+            link: string | null;
+            /**
+             * Text
+             * @example import anygpu
+             */
+            text: string | null;
+        };
+        /**
+         * ComparedBackend
+         * @description The number of offers of a backend, or of a cloud without a backend, that a plan compared.
+         */
+        ComparedBackend: {
+            /**
+             * Backend
+             * @example cloud
+             */
+            backend: string;
+            /**
+             * Offers
+             * @example 41
+             */
+            offers: number;
+            /**
+             * Configured
+             * @example true
+             */
+            configured: boolean;
         };
         /**
          * CompatProgress
@@ -2473,6 +2657,44 @@ export interface components {
              * @example true
              */
             ok: boolean;
+        };
+        /**
+         * JobCode
+         * @description The code of a job as it was uploaded.
+         *
+         *     `stored` is false for a job that runs in place or whose files were removed. `manifest` identifies the
+         *     snapshot of the files; it is null for an archive, of which only code files are listed.
+         */
+        JobCode: {
+            /**
+             * Id
+             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
+             */
+            id: string;
+            /**
+             * Stored
+             * @example true
+             */
+            stored: boolean;
+            /**
+             * Manifest
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            manifest: string | null;
+            /**
+             * Directory
+             * @description The directory of a job that runs in place.
+             * @example null
+             */
+            directory: string | null;
+            /** Files */
+            files: components["schemas"]["CodeText"][];
+            /**
+             * More Files
+             * @description Files that are not listed.
+             * @example 0
+             */
+            more_files: number;
         };
         /**
          * JobDetails
@@ -2842,6 +3064,24 @@ export interface components {
             more_offers: number;
             /** Rejected */
             rejected: components["schemas"]["OfferRejection"][];
+            /**
+             * Outside
+             * @description Offers that only the budget or the deadline excludes, one for each kind of machine.
+             * @example []
+             */
+            outside?: components["schemas"]["PlannedOffer"][];
+            /**
+             * Compared
+             * @description Where the compared offers come from.
+             * @example [
+             *       {
+             *         "backend": "cloud",
+             *         "configured": true,
+             *         "offers": 41
+             *       }
+             *     ]
+             */
+            compared?: components["schemas"]["ComparedBackend"][];
             /**
              * Unknown
              * @description Messages about regions, zones and machine types of the spec that no offer has.
@@ -3938,6 +4178,27 @@ export interface components {
             jobs: string[];
         };
         /**
+         * RenderRequest
+         * @description A job spec to render as text.
+         */
+        RenderRequest: {
+            /**
+             * Spec
+             * @example {
+             *       "args": [
+             *         "--epochs",
+             *         "3"
+             *       ],
+             *       "name": "digits",
+             *       "script": "train.py",
+             *       "tags": [
+             *         "demo"
+             *       ]
+             *     }
+             */
+            spec: unknown;
+        };
+        /**
          * ResumeDetails
          * @description Whether the newest attempt continued from the checkpoint that it started with.
          *
@@ -4226,6 +4487,28 @@ export interface components {
              * @example []
              */
             host_keys: string[];
+        };
+        /**
+         * SpecTexts
+         * @description Texts that submit the same job spec.
+         */
+        SpecTexts: {
+            /**
+             * Cli
+             * @example anygpu run --name digits --tag demo train.py --epochs 3
+             */
+            cli: string;
+            /**
+             * Yaml
+             * @example script: train.py
+             *     name: digits
+             */
+            yaml: string;
+            /**
+             * Python
+             * @example from anygpu import Platform
+             */
+            python: string;
         };
         /**
          * StageAccuracy
@@ -4533,6 +4816,103 @@ export interface components {
             expires_s: number | null;
         };
         /**
+         * TrainerDetails
+         * @description A trainer. `settings` is a JSON schema of its settings, which a spec has under `config`.
+         */
+        TrainerDetails: {
+            /**
+             * Name
+             * @example tabular
+             */
+            name: string;
+            /**
+             * Title
+             * @example Tables
+             */
+            title: string;
+            /**
+             * Description
+             * @example Predicts a column of a table.
+             */
+            description: string;
+            /**
+             * Built In
+             * @description False: a trainer of an installed package. Its settings are checked when the job runs.
+             * @example true
+             */
+            built_in: boolean;
+            /**
+             * Tasks
+             * @example [
+             *       "classification",
+             *       "regression"
+             *     ]
+             */
+            tasks: string[];
+            /**
+             * Dataset
+             * @description The data it needs; empty: none, or unknown.
+             * @example a CSV or Parquet file
+             */
+            dataset: string;
+            /**
+             * Licence
+             * @description Licence of the framework; empty: unknown.
+             * @example BSD-3-Clause
+             */
+            licence: string;
+            /**
+             * Licence Note
+             * @description What the licence means for a trained model.
+             * @example
+             */
+            licence_note: string;
+            /**
+             * Extra
+             * @description The extra of anygpu that installs its packages.
+             * @example tabular
+             */
+            extra: string;
+            /**
+             * Installed
+             * @description Whether its packages are installed on the server.
+             * @example true
+             */
+            installed: boolean;
+            /**
+             * Install
+             * @description Command that installs its packages on the server; empty if installed.
+             * @example
+             */
+            install: string;
+            /**
+             * Settings
+             * @example {
+             *       "additionalProperties": false,
+             *       "properties": {
+             *         "epochs": {
+             *           "default": 100,
+             *           "minimum": 1,
+             *           "type": "integer"
+             *         }
+             *       },
+             *       "required": [],
+             *       "type": "object"
+             *     }
+             */
+            settings: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * TrainerList
+         * @description Trainers that jobs can use by name.
+         */
+        TrainerList: {
+            /** Trainers */
+            trainers: components["schemas"]["TrainerDetails"][];
+        };
+        /**
          * TrainingSession
          * @description A job in the format of `/models/{model}/train` and `/training-sessions/{id}`.
          */
@@ -4666,6 +5046,19 @@ export interface components {
              * @example
              */
             because: string;
+            /**
+             * File
+             * @default
+             * @example train.py
+             */
+            file: string;
+            /**
+             * Line
+             * @description 0: no line.
+             * @default 0
+             * @example 14
+             */
+            line: number;
         };
         /**
          * AttemptTelemetry
@@ -4840,7 +5233,7 @@ export interface components {
         };
         /**
          * Notify
-         * @description An address to notify, and the events to notify it of.
+         * @description Whom to notify, and of which events.
          */
         Notify: {
             /** To */
@@ -4857,7 +5250,7 @@ export interface components {
         };
         /**
          * Placement
-         * @description Where the job may run: strategy, fallbacks, and allowed and forbidden backends.
+         * @description Where the job may run: how an offer is chosen, and which backends, regions and machines are allowed.
          */
         Placement: {
             /**
@@ -7555,6 +7948,8 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
+                backend?: string[] | null;
+                outside?: boolean;
             };
             header?: never;
             path?: never;
@@ -7749,6 +8144,14 @@ export interface operations {
                      *           ]
                      *         }
                      *       ],
+                     *       "outside": [],
+                     *       "compared": [
+                     *         {
+                     *           "backend": "cloud",
+                     *           "offers": 41,
+                     *           "configured": true
+                     *         }
+                     *       ],
                      *       "unknown": [],
                      *       "workload": [
                      *         {
@@ -7756,7 +8159,9 @@ export interface operations {
                      *           "value": "resnet50",
                      *           "sure": "high",
                      *           "where": "train.py:14",
-                     *           "because": ""
+                     *           "because": "",
+                     *           "file": "train.py",
+                     *           "line": 14
                      *         }
                      *       ],
                      *       "lints": []
@@ -7970,6 +8375,14 @@ export interface operations {
                      *             ]
                      *           }
                      *         ],
+                     *         "outside": [],
+                     *         "compared": [
+                     *           {
+                     *             "backend": "cloud",
+                     *             "offers": 41,
+                     *             "configured": true
+                     *           }
+                     *         ],
                      *         "unknown": [],
                      *         "workload": [
                      *           {
@@ -7977,7 +8390,9 @@ export interface operations {
                      *             "value": "resnet50",
                      *             "sure": "high",
                      *             "where": "train.py:14",
-                     *             "because": ""
+                     *             "because": "",
+                     *             "file": "train.py",
+                     *             "line": 14
                      *           }
                      *         ],
                      *         "lints": []
@@ -8122,6 +8537,210 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["AccuracyReport"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    render_spec_texts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "spec": {
+                 *         "script": "train.py",
+                 *         "args": [
+                 *           "--epochs",
+                 *           "3"
+                 *         ],
+                 *         "name": "digits",
+                 *         "tags": [
+                 *           "demo"
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["RenderRequest"];
+            };
+        };
+        responses: {
+            /** @description Texts that submit this spec. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cli": "anygpu run --name digits --tag demo train.py --epochs 3",
+                     *       "yaml": "script: train.py\nname: digits\n",
+                     *       "python": "from anygpu import Platform\n"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SpecTexts"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_code_texts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files, by path. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e",
+                     *       "stored": true,
+                     *       "manifest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *       "directory": null,
+                     *       "files": [
+                     *         {
+                     *           "path": "train.py",
+                     *           "size": 1804,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "executable": false,
+                     *           "link": null,
+                     *           "text": "import anygpu\n"
+                     *         }
+                     *       ],
+                     *       "more_files": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobCode"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    list_trainers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Built-in trainers, then those of installed packages. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "trainers": [
+                     *         {
+                     *           "name": "tabular",
+                     *           "title": "Tables",
+                     *           "description": "Predicts a column of a table.",
+                     *           "built_in": true,
+                     *           "tasks": [
+                     *             "classification",
+                     *             "regression"
+                     *           ],
+                     *           "dataset": "a CSV or Parquet file",
+                     *           "licence": "BSD-3-Clause",
+                     *           "licence_note": "",
+                     *           "extra": "tabular",
+                     *           "installed": true,
+                     *           "install": "",
+                     *           "settings": {
+                     *             "type": "object",
+                     *             "properties": {
+                     *               "epochs": {
+                     *                 "type": "integer",
+                     *                 "minimum": 1,
+                     *                 "default": 100
+                     *               }
+                     *             },
+                     *             "required": [],
+                     *             "additionalProperties": false
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TrainerList"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */

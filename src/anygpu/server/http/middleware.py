@@ -18,6 +18,8 @@ from anygpu.tenancy.auth import Authenticator, Caller
 
 SESSION_COOKIE = "anygpu_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Requests with a body that change nothing, so that a viewer may send them.
+QUESTION_PATHS = frozenset({"/api/v1/plan", "/api/v1/spec/render"})
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
 PUBLIC_PREFIXES = ("/login/", "/blobs/")  # authenticated by a one-time code or a signature
 LOGIN_PATHS = frozenset({"/api/v1/login/links", "/api/v1/logout"})  # every role may use a browser
@@ -186,7 +188,9 @@ def is_public(path: str) -> bool:
 
 
 def _needs_writer(scope: Scope) -> bool:
-    return scope["type"] == "http" and _changes_state(scope) and scope["path"] not in LOGIN_PATHS
+    if scope["path"] in LOGIN_PATHS or scope["path"] in QUESTION_PATHS:
+        return False
+    return scope["type"] == "http" and _changes_state(scope)
 
 
 def _changes_state(scope: Scope) -> bool:
