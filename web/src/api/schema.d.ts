@@ -66,7 +66,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Job
-         * @description Delete a job that has ended: its events, logs, metrics and files. Its cost stays in the ledger.
+         * @description Delete a job that has ended: its events, logs, metrics and files. What it cost stays recorded.
          */
         delete: operations["delete_job"];
         options?: never;
@@ -1671,7 +1671,10 @@ export interface components {
         };
         /**
          * BackendDetails
-         * @description A configured backend. `credentials` is the source of its credentials: vault, settings, ambient or none.
+         * @description A configured backend.
+         *
+         *     `credentials` says where its credentials come from: the vault (stored encrypted), the settings file, the server's
+         *     environment (`ambient`), or nowhere (`none`).
          */
         BackendDetails: {
             /**
