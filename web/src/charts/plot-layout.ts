@@ -1,0 +1,123 @@
+/** What a chart draws: styled columns, ranges and ticks. Computed without a canvas, so that it can be tested. */
+
+import { alignLines, type AlignedTable } from "@/charts/align";
+import { valueLimits } from "@/charts/limits";
+import type { ChartLine, HorizontalAxis } from "@/charts/lines";
+import { enclosingTicks, innerTicks, logTicks, timeTicks } from "@/charts/ticks";
+
+export interface PlotModel {
+  lines: readonly ChartLine[];
+  axis: HorizontalAxis;
+  logScale: boolean;
+  smoothing: boolean;
+  /** Show outliers too. */
+  showAll: boolean;
+  /** The chosen part of the horizontal axis. */
+  zoom: readonly [number, number] | null;
+  /** Positions at which the machine changed. */
+  changes: readonly number[];
+}
+
+export interface StrokeStyle {
+  color: string;
+  width: number;
+  alpha: number;
+  dash: readonly number[];
+}
+
+/** A value that cannot be drawn at its height: NaN or infinite. */
+export interface OddMark {
+  x: number;
+  color: string;
+}
+
+export interface PlotLayout {
+  table: AlignedTable;
+  strokes: StrokeStyle[];
+  marks: OddMark[];
+  xRange: [number, number];
+  xTicks: number[];
+  yRange: [number, number];
+  yTicks: number[];
+  clipped: boolean;
+  points: number;
+}
+
+const LINE_WIDTH = 1.6;
+const RAW = { width: 1, alpha: 0.28 };
+const REDONE = { width: 1.3, alpha: 0.75, dash: [2, 3] };
+const Y_STEPS = 4;
+const PIXELS_PER_X_TICK = 78;
+
+export function layoutPlot(model: PlotModel, width: number): PlotLayout {
+  const strokes: StrokeStyle[] = [];
+  const drawn: { xs: number[]; ys: (number | null)[] }[] = [];
+  const marks: OddMark[] = [];
+  const shown: number[] = [];
+  let points = 0;
+  const xRange = horizontalRange(model);
+  const drawable = (value: number) =>
+    Number.isFinite(value) && (!model.logScale || value > 0) ? value : null;
+  for (const line of model.lines) {
+    for (const { xs, values, smoothed, redone } of line.stretches) {
+      points += xs.length;
+      const ys = values.map(drawable);
+      values.forEach((value, index) => {
+        if (!Number.isFinite(value)) marks.push({ x: xs[index]!, color: line.color });
+        else if (xs[index]! >= xRange[0] && xs[index]! <= xRange[1]) shown.push(value);
+      });
+      if (model.smoothing && !redone) {
+        drawn.push({ xs, ys });
+        strokes.push({ color: line.color, dash: line.dash, ...RAW });
+      }
+      drawn.push({ xs, ys: model.smoothing && !redone ? smoothed.map(drawable) : ys });
+      strokes.push(
+        redone
+          ? { color: line.color, ...REDONE }
+          : { color: line.color, width: LINE_WIDTH, alpha: 1, dash: line.dash },
+      );
+    }
+  }
+  const vertical = verticalRange(shown, model);
+  return {
+    table: alignLines(drawn),
+    strokes,
+    marks,
+    points,
+    xRange,
+    xTicks: horizontalTicks(model.axis, xRange, width),
+    ...vertical,
+  };
+}
+
+function horizontalRange({ lines, zoom }: PlotModel): [number, number] {
+  if (zoom !== null) return [zoom[0], zoom[1]];
+  let low = Infinity;
+  let high = -Infinity;
+  for (const line of lines) {
+    for (const { xs } of line.stretches) {
+      low = Math.min(low, xs[0] ?? Infinity);
+      high = Math.max(high, xs.at(-1) ?? -Infinity);
+    }
+  }
+  if (low > high) return [0, 1];
+  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+}
+
+function horizontalTicks(axis: HorizontalAxis, [low, high]: [number, number], width: number): number[] {
+  const target = Math.max(2, Math.floor(width / PIXELS_PER_X_TICK));
+  if (axis === "time") return timeTicks(low, high, target);
+  return innerTicks(low, high, target, axis === "step");
+}
+
+function verticalRange(
+  shown: readonly number[],
+  { logScale, showAll }: PlotModel,
+): Pick<PlotLayout, "yRange" | "yTicks" | "clipped"> {
+  const limits = valueLimits(shown, { showAll, positive: logScale });
+  if (limits === null)
+    return { yRange: logScale ? [1, 10] : [0, 1], yTicks: logScale ? [1, 10] : [0, 1], clipped: false };
+  const { low, high, clipped } = limits;
+  const yTicks = logScale ? logTicks(low, high) : enclosingTicks(low, high, Y_STEPS);
+  return { yRange: [yTicks[0]!, yTicks.at(-1)!], yTicks, clipped };
+}
