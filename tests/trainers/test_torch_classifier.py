@@ -110,12 +110,12 @@ def test_mixed_precision_learns_too_and_training_ends_when_nothing_becomes_bette
         ),
         (
             {"model": "resnet18", "weights": "GOOD"},
-            "weights: 'GOOD' is not a file; torchvision's weights for resnet18 are",
+            "weights: 'GOOD' is neither a file nor weights of torchvision; those for resnet18 are",
         ),
         ({"model": "resnet18", "weights": "DEFAULT"}, "'DEFAULT' cannot be downloaded"),
         ({"model": "resnet18.a1_in1k", "weights": "pretrained"}, "'pretrained' cannot be downloaded"),
-        ({"device": "cuda"}, "cuda is not available to torch on this machine; 'auto' would use 'cpu'"),
-        ({"device": "gpu"}, "device: 'gpu' is not auto, cpu, mps, cuda or cuda:<number>"),
+        ({"device": "cuda"}, "torch cannot use cuda on this machine; set 'auto', which would use 'cpu'"),
+        ({"device": "gpu"}, "device: 'gpu' is not a device; set auto, cpu, mps, cuda or cuda:<number>"),
         ({"class_weights": [1, 2]}, "neither 'balanced' nor 3 numbers"),
     ],
 )

@@ -97,10 +97,15 @@ class Cloud:
         known = credential in vendor.credentials
         if not known or self.faults.trigger(FaultKind.BAD_CREDENTIALS, context):
             raise CloudError(
-                ErrorReason.BAD_CREDENTIALS, "The credentials are not valid.", subject=credential
+                ErrorReason.BAD_CREDENTIALS,
+                "The credentials of the request are not valid. Use those that `anygpu cloud-sim` printed.",
+                subject=credential,
             )
         if self.faults.trigger(FaultKind.THROTTLE, context):
-            raise CloudError(ErrorReason.THROTTLED, "Request limit exceeded.")
+            raise CloudError(
+                ErrorReason.THROTTLED,
+                "Request limit exceeded: too many requests in a short time. Wait and try again.",
+            )
 
     def new_id(self, prefix: str, digits: int = 17) -> str:
         """Return a new id of pseudorandom digits. If the simulator has a seed, the ids are reproducible."""
@@ -137,7 +142,11 @@ class Cloud:
         """Return the current state of an instance, even while a fault makes lists show an older state."""
         instance = self.instances.get(id)
         if instance is None or instance.vendor.name != vendor.name:
-            raise CloudError(ErrorReason.NOT_FOUND, f"Machine {id} does not exist.", subject=id)
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                f"The machine {id} does not exist. List the machines for their ids.",
+                subject=id,
+            )
         return instance
 
     def list_instances(
@@ -198,11 +207,15 @@ class Cloud:
         machine_type = order.vendor.find_type(order.type)
         if machine_type is None:
             raise CloudError(
-                ErrorReason.INVALID, f"Machine type {order.type} does not exist.", subject=order.type
+                ErrorReason.INVALID,
+                f"The machine type {order.type} does not exist. List the machine types for their names.",
+                subject=order.type,
             )
         if order.region not in order.vendor.regions:
             raise CloudError(
-                ErrorReason.INVALID, f"Region {order.region} does not exist.", subject=order.region
+                ErrorReason.INVALID,
+                f"The region {order.region} does not exist. List the regions for their names.",
+                subject=order.region,
             )
         return machine_type
 
@@ -260,7 +273,7 @@ def _check_same_request(instance: Instance, order: InstanceOrder) -> Instance:
     if instance.order.parameters != order.parameters:
         raise CloudError(
             ErrorReason.MISMATCH,
-            "The client token was used with other parameters.",
+            "The client token was already used for a request with other parameters. Use a new token.",
             subject=order.client_token,
         )
     return instance

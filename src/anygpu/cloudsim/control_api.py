@@ -89,7 +89,8 @@ class _ControlApi:
         if instance is None or what not in self._actions:
             raise HTTPException(
                 404,
-                f"There is no such machine or action. The actions are {', '.join(sorted(self._actions))}.",
+                "There is no such machine or action. Use the id of a running machine, and one of the actions "
+                f"{', '.join(sorted(self._actions))}.",
             )
         await self._apply(what, instance, await _json_body(request))
         return JSONResponse(instance_json(instance))
@@ -137,5 +138,5 @@ async def _json_body(request: Request) -> dict[str, Any]:
         return {}
     body = await request.json()
     if not isinstance(body, dict):
-        raise HTTPException(422, "The body must be a JSON object.")
+        raise HTTPException(422, "The body of the request is not a JSON object. Send one.")
     return body

@@ -40,11 +40,12 @@ def read_trace(path: Path) -> CapacityTrace:
     except (KeyError, TypeError, ValueError) as error:
         shape = '{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}'
         raise ValueError(
-            f"{path} is not an availability trace ({error!r}). Write it in the format {shape}."
+            f"{path} is not a recording of spot availability ({error!r}). Write it in the format {shape}."
         ) from error
     if not trace.ticks or trace.gap_s <= 0:
         raise ValueError(
-            f"{path} is not an availability trace: `data` must not be empty, and `gap_seconds` must be positive."
+            f"{path} is not a recording of spot availability: `data` must not be empty, and `gap_seconds` "
+            "must be above zero."
         )
     return trace
 

@@ -71,7 +71,7 @@ def _config(text: str) -> dict[str, Any]:
         ) from None
     if not isinstance(config, dict):
         raise TrainerError(
-            f"the settings have to be a JSON object such as '{{\"epochs\": 3}}', not {text[:50]}"
+            f"the settings are not a JSON object: {text[:50]}; write them as '{{\"epochs\": 3}}'"
         )
     return config
 

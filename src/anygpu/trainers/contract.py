@@ -299,7 +299,7 @@ class AnyTrainer(ABC):
     def require_dataset(self) -> Path:
         """Return the path of the dataset; raise BadConfig if the job has none."""
         if self.dataset_path is None:
-            raise BadConfig(f"dataset_path: give {self.dataset_format}")
+            raise BadConfig(f"dataset_path: the training needs a dataset; give {self.dataset_format}")
         return self.dataset_path
 
     # -- checkpoints and best weights ----------------------------------------------------------------------

@@ -27,15 +27,16 @@ def compare_with_model(
     outputs = session.run(None, dict(inputs))
     if len(outputs) < len(expected):
         raise BadExport(
-            f"{path.name}: the exported model has {len(outputs)} outputs; the trained model has {len(expected)}"
+            f"{path.name}: the exported model has {len(outputs)} outputs, but the trained model has "
+            f"{len(expected)}. Set `export` to another format"
         )
     difference = max(
         _difference(numpy, got, wanted, path) for got, wanted in zip(outputs, expected, strict=False)
     )
     if not difference <= tolerance:
         raise BadExport(
-            f"{path.name}: an output differs from the trained model's by {difference:.3g}; at most {tolerance:.3g}"
-            " is allowed. Set `export` to another format"
+            f"{path.name}: an output of the exported model differs from the trained model's by "
+            f"{difference:.3g}; at most {tolerance:.3g} is allowed. Set `export` to another format"
         )
     return Export(
         format="onnx",
@@ -51,7 +52,8 @@ def _difference(numpy: Any, got: Any, wanted: Any, path: Path) -> float:
     left, right = numpy.asarray(got), numpy.asarray(wanted)
     if left.shape != right.shape:
         raise BadExport(
-            f"{path.name}: an output has the shape {left.shape}; the trained model's has {right.shape}"
+            f"{path.name}: an output of the exported model has the shape {left.shape}, but the trained "
+            f"model's has {right.shape}. Set `export` to another format"
         )
     if left.dtype.kind not in "fiub":
         return 0.0 if (left == right).all() else float("inf")

@@ -220,7 +220,9 @@ def _from_file(place: str) -> object:
     if not path.is_file():
         raise NoSuchTrainer(f"there is no file {written} in {Path.cwd()}; give the path of an existing file")
     if not attribute:
-        raise NoSuchTrainer(f"{place}: name a class of the file, as in {written}:MyTrainer")
+        raise NoSuchTrainer(
+            f"{place} names no class; add the name of a class in the file, as in {written}:MyTrainer"
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -236,7 +238,7 @@ def _from_file(place: str) -> object:
     has = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == path.stem]
     close = difflib.get_close_matches(attribute, has, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(has) or 'nothing'}"
-    raise NoSuchTrainer(f"{written} has no {attribute!r}{hint}")
+    raise NoSuchTrainer(f"the file {written} has no class {attribute!r}{hint}")
 
 
 def _suggestion(name: str) -> str:

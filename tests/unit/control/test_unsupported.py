@@ -140,7 +140,10 @@ def test_a_dedicated_job_does_not_fit_where_other_jobs_run() -> None:
 
 def test_a_profile_allows_its_backend_only() -> None:
     spec = from_mapping({"script": "train.py", "placement": {"profile": "lab"}})
-    assert unfit_reason(spec, Offer(backend="aws")) == "not among the allowed backends"
+    assert (
+        unfit_reason(spec, Offer(backend="aws"))
+        == "not among the allowed backends (placement.allowed or --on)"
+    )
     assert unfit_reason(spec, Offer(backend="lab")) == ""
 
 

@@ -36,12 +36,12 @@ def test_every_option_that_does_not_fit_is_told_at_once() -> None:
         (
             "torch-classifier",
             {"class_weights": "heavy"},
-            "'heavy' is neither 'balanced' nor a list of numbers",
+            "'heavy' is not valid; set 'balanced', or a list of numbers",
         ),
         (
             "torch-classifier",
             {"image_size": 8},
-            "image_size: small-cnn halves the image four times; use at least 16",
+            "image_size: the model small-cnn halves the image four times, so the size is too small; set at least 16",
         ),
         ("torch-classifier", {"flips": 1}, "did you mean 'flip'"),
         ("nanogpt", {"model": "gpt-5"}, "model: 'gpt-5' is not one of gpt-nano, gpt-micro"),

@@ -71,9 +71,11 @@ async def json_body(request: Request) -> dict[str, Any]:
     try:
         body = json.loads(await request.body() or b"{}")
     except ValueError as error:
-        raise CloudError(ErrorReason.INVALID, f"The body is not valid JSON: {error}") from error
+        raise CloudError(
+            ErrorReason.INVALID, f"The body of the request is not valid JSON: {error}"
+        ) from error
     if not isinstance(body, dict):
-        raise CloudError(ErrorReason.INVALID, "The body must be a JSON object.")
+        raise CloudError(ErrorReason.INVALID, "The body of the request is not a JSON object. Send one.")
     return body
 
 

@@ -209,5 +209,6 @@ class AddressPool:
             self._claims.append(claim)
             return block
         raise OSError(
-            f"Simulators use all loopback addresses of {PREFIX}.0.0/16. Stop a running `anygpu cloud-sim`."
+            f"All loopback addresses of {PREFIX}.0.0/16 are in use by simulated clouds. Stop a running "
+            "`anygpu cloud-sim`."
         )

@@ -152,7 +152,7 @@ class _BoundedInflate(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return at most `size` decompressed bytes. `size` is never negative here."""
         if self._left <= 0:
-            raise tarfile.ReadError("the unpacked archive is larger than the limit")
+            raise tarfile.ReadError("the working directory is too large for the analysis of its code")
         piece = self._inflate.decompress(self._rest, max(1, size))
         self._rest = self._inflate.unconsumed_tail
         self._left -= len(piece)

@@ -143,9 +143,9 @@ def parse_number(cells: Mapping[str, str], column: str, *, most: float, empty: f
     try:
         value = float(text)
     except ValueError:
-        raise InvalidCell(column, text, f"{text!r} is not a number") from None
+        raise InvalidCell(column, text, f"{text!r} is not a number; write one such as 1.25") from None
     if not 0 <= value <= most:
-        raise InvalidCell(column, text, f"{text} is not between 0 and {most:g}")
+        raise InvalidCell(column, text, f"{text} is out of range; write a number from 0 to {most:g}")
     return value
 
 
@@ -167,7 +167,9 @@ def parse_price(cells: Mapping[str, str], column: str) -> int | None:
 def require_columns(found: Sequence[str], required: Iterable[str], name: str) -> None:
     missing = [column for column in required if column not in found]
     if missing:
-        message = f"there is no column {', '.join(repr(column) for column in missing)}"
+        message = (
+            f"the first line does not name the column {', '.join(repr(column) for column in missing)}; add it"
+        )
         has = f"the first line has: {', '.join(found)}" if found else "the file is empty"
         raise InvalidSpec([Problem("columns", "", message, has, source=name, line=1)])
 
@@ -224,13 +226,15 @@ def _parse_gpu_count(cells: Mapping[str, str]) -> int:
             "gpu_count", cells["gpu_count"], "is not a whole number of GPUs; correct or remove the line"
         )
     if bool(count) != bool(cells["gpu"].strip()):
-        raise InvalidCell("gpu", cells["gpu"], "must be given together with gpu_count, or both left empty")
+        raise InvalidCell(
+            "gpu", cells["gpu"], "and gpu_count belong together; fill in both, or leave both empty"
+        )
     return int(count)
 
 
 def _required_text(cells: Mapping[str, str], column: str) -> str:
     if not (text := cells[column].strip()):
-        raise InvalidCell(column, "", "is empty")
+        raise InvalidCell(column, "", "is empty; fill it in, or remove the line")
     return text
 
 
@@ -239,4 +243,4 @@ def _parse_date(cells: Mapping[str, str]) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise InvalidCell("recorded", text, f"{text!r} is not a date like 2026-08-22") from None
+        raise InvalidCell("recorded", text, f"{text!r} is not a date; write it as 2026-08-22") from None

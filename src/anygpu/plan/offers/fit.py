@@ -15,7 +15,7 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Gpu, Resources
 from anygpu.spec.trainer_check import framework_modules
 
-NOT_ALLOWED = "not among the allowed backends"
+NOT_ALLOWED = "not among the allowed backends (placement.allowed or --on)"
 
 
 def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = None) -> str:
@@ -38,7 +38,7 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = N
     if allowed and offer.backend not in allowed:
         return NOT_ALLOWED
     if offer.backend in placement.forbidden:
-        return "forbidden by the job"
+        return "forbidden by the job (placement.forbidden)"
     if offer.refused:
         return offer.refused
     if spec.is_only_in_place and offer.backend != LOCAL:
@@ -99,7 +99,7 @@ def requested_names(spec: JobSpec) -> tuple[RequestedName, ...]:
 def _interruption_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None) -> str:
     allowed = spec.placement.interruptible
     if allowed == "no" and offer.interruptible:
-        return "can be interrupted"
+        return "can be interrupted (spot), and the job does not allow that"
     if allowed != "auto" or not offer.interruptible:
         return ""
     if resumable is False:

@@ -130,14 +130,21 @@ def read_trace(path: Path) -> SpotTrace:
         tick_s = float(document["metadata"]["gap_seconds"])
         available = [_bit(value) for value in document["data"]]
     except OSError as error:
-        raise BadTrace(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
+        raise BadTrace(
+            f"{path} cannot be read: {error.strerror}.",
+            hint="Check the path and the permissions of the file.",
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise BadTrace(
-            f"{path} is not a trace of spot availability ({type(error).__name__}: {error}).",
-            hint='Expected {"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}.',
+            f"{path} is not a recording of spot availability ({type(error).__name__}: {error}).",
+            hint='Write it as {"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}.',
         ) from error
     if tick_s <= 0 or not available:
-        raise BadTrace(f"{path} has no data, or gap_seconds of {tick_s:g}.", hint="Record the trace again.")
+        raise BadTrace(
+            f"{path} is not a usable recording: `data` is empty, or `gap_seconds` ({tick_s:g}) is not above "
+            "zero.",
+            hint="Correct the file, or give another one.",
+        )
     return SpotTrace(path.stem, tick_s, available)
 
 
@@ -152,7 +159,8 @@ def read_traces(place: Path) -> list[SpotTrace]:
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
     if not files:
         raise BadTrace(
-            f"There is no .json file in {place}.", hint="Give a folder with trace files, or one file."
+            f"The folder {place} contains no .json file.",
+            hint="Give a recording of spot availability, or a folder of them.",
         )
     return [read_trace(path) for path in files]
 
@@ -169,8 +177,9 @@ def sample_windows(
     usable = [trace for trace in usable if len(_with_same_tick(trace, usable)) >= zones - 1]
     if not usable:
         raise BadTrace(
-            f"There are no {zones} traces with equal gap_seconds that last {length_s / 3600:g} h.",
-            hint="Give longer traces, more of them, or an earlier deadline.",
+            f"The simulation needs {zones} recordings of at least {length_s / 3600:g} h with the same "
+            "gap_seconds, and there are fewer.",
+            hint="Give longer or more recordings (--trace), fewer --zones, or an earlier --deadline.",
         )
     for number in range(count):
         first = usable[number % len(usable)]

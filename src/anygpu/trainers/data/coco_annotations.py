@@ -75,14 +75,28 @@ def load_file(path: Path) -> CocoFile:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadDataset([Finding(path, f"is not JSON: {error.msg}", error.lineno)]) from None
+        raise BadDataset([Finding(path, f"is not valid JSON: {error.msg}", error.lineno)]) from None
     except RecursionError:
-        raise BadDataset([Finding(path, "is not a COCO file: its JSON is nested too deeply")]) from None
+        raise BadDataset(
+            [
+                Finding(
+                    path,
+                    "is not a COCO file: its JSON is nested too deeply; give a JSON file with the lists images, "
+                    "annotations and categories",
+                )
+            ]
+        ) from None
     missing = [
         part for part in PARTS if not isinstance(content, dict) or not isinstance(content.get(part), list)
     ]
     if missing:
-        raise BadDataset([Finding(path, f"is not a COCO file: it has no list {missing[0]!r}")])
+        raise BadDataset(
+            [
+                Finding(
+                    path, f"is not a COCO file: it has no list {missing[0]!r}; add it, or give another file"
+                )
+            ]
+        )
     return CocoFile(path, content)
 
 
@@ -140,7 +154,7 @@ def _location(place: int, annotation: Any) -> str:
 
 def _image(annotation: Any, images: Mapping[int, Image], seen: set[int]) -> Image:
     if not isinstance(annotation, dict):
-        raise ValueError("has to be a JSON object")
+        raise ValueError("has to be a JSON object; write it as {...}")
     number = annotation.get("id")
     if is_id(number):
         if number in seen:
@@ -148,7 +162,10 @@ def _image(annotation: Any, images: Mapping[int, Image], seen: set[int]) -> Imag
         seen.add(int(str(number)))
     wanted = annotation.get("image_id")
     if not is_id(wanted) or wanted not in images:
-        raise ValueError(f"image_id is {str(wanted)[:40]}, but no valid entry of images has this id")
+        raise ValueError(
+            f"image_id is {str(wanted)[:40]}, but no valid entry of images has this id; correct it, or remove "
+            "the annotation"
+        )
     return images[annotation["image_id"]]
 
 
@@ -174,7 +191,10 @@ def _centre_and_size(
     if bbox is None and polygon:
         return bounding_box(polygon)
     if not _is_numbers(bbox) or len(bbox) != 4:
-        raise ValueError(f"bbox has to be four numbers (x, y, width, height), not {str(bbox)[:40]}")
+        raise ValueError(
+            f"bbox has to be four numbers (x, y, width, height), not {str(bbox)[:40]}; correct it, or remove "
+            "the annotation"
+        )
     x, y, w, h = bbox
     return (x + w / 2) / size[0], (y + h / 2) / size[1], w / size[0], h / size[1]
 
@@ -191,7 +211,9 @@ def _polygon(
         return ()
     parts = segmentation if isinstance(segmentation, list) else [segmentation]
     if not all(_is_numbers(part) and len(part) >= 6 and len(part) % 2 == 0 for part in parts):
-        raise ValueError("segmentation has to be lists of three or more x, y pairs")
+        raise ValueError(
+            "segmentation has to be lists of three or more x, y pairs; correct it, or remove the annotation"
+        )
     return merge_polygons([_fractions(part, size) for part in parts])
 
 
@@ -201,7 +223,10 @@ def _keypoints(given: Any, size: tuple[int, int], shape: tuple[int, int] | None)
         return ()
     flat = given or [0] * (3 * shape[0])
     if not _is_numbers(flat) or len(flat) != 3 * shape[0]:
-        raise ValueError(f"keypoints has to list x, y and visibility of {shape[0]} points")
+        raise ValueError(
+            f"keypoints has to list x, y and visibility of {shape[0]} points; correct it, or remove the "
+            "annotation"
+        )
     points = zip(flat[0::3], flat[1::3], flat[2::3], strict=True)
     return tuple(
         each for x, y, seen in points for each in (x / size[0], y / size[1], float(seen))[: shape[1]]

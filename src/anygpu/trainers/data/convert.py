@@ -81,7 +81,13 @@ def to_image_folder(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
 def _fresh_for(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     if dataset.layout == "image-folder":
         raise BadDataset(
-            [Finding(dataset.root, "an image folder has no boxes, so it cannot be converted to YOLO or COCO")]
+            [
+                Finding(
+                    dataset.root,
+                    "an image folder has no boxes, so it cannot be converted to YOLO or COCO; convert it to "
+                    "image-folder",
+                )
+            ]
         )
     return _fresh(Path(target))
 

@@ -101,7 +101,13 @@ def text_of(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise BadDataset([Finding(path, f"cannot be read: {error.strerror}")]) from None
+        raise BadDataset(
+            [
+                Finding(
+                    path, f"cannot be read: {error.strerror}; check the path and the permissions of the file"
+                )
+            ]
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise BadDataset([Finding(path, "is not UTF-8; save it as UTF-8", line)]) from None

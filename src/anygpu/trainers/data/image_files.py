@@ -66,23 +66,29 @@ def _bytes(path: Path) -> bytes:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - three times as fast as Path.read_bytes
             return file.read()
     except FileNotFoundError:
-        raise BadImage("the image does not exist") from None
+        raise BadImage("the image does not exist; add the file, or remove it from the dataset") from None
     except OSError as error:
-        raise BadImage(f"the image cannot be read: {error.strerror}") from None
+        raise BadImage(
+            f"the image cannot be read: {error.strerror}; check the permissions of the file"
+        ) from None
 
 
 def read_size(data: bytes) -> tuple[int, int]:
     """Return width and height; raise BadImage if the file is not a complete image."""
     if not data:
-        raise BadImage("the image is empty (0 bytes)")
+        raise BadImage("the image is empty (0 bytes); replace or remove the file")
     for magic, size_of in _FORMATS:
         if data.startswith(magic):
             try:
                 width, height = size_of(data)
             except (struct.error, IndexError):
-                raise BadImage("truncated: the image ends within its header") from None
+                raise BadImage(
+                    "truncated: the image ends within its header; replace or remove the file"
+                ) from None
             if width <= 0 or height <= 0:
-                raise BadImage(f"corrupt: the header states a size of {width} by {height} pixels")
+                raise BadImage(
+                    f"corrupt: the header states a size of {width} by {height} pixels; replace or remove the file"
+                )
             return width, height
     raise BadImage(
         "not in a supported image format (JPEG, PNG, BMP, GIF, WebP, TIFF); convert or remove the file"
@@ -94,7 +100,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
     while True:
         marker, at = _next_segment(data, at)
         if marker == _END_OF_IMAGE:
-            raise BadImage("corrupt JPEG: it ends before its picture begins")
+            raise BadImage("corrupt JPEG: it ends before its picture begins; replace or remove the file")
         end = at + struct.unpack_from(">H", data, at)[0]
         if marker in _SIZE_MARKERS:
             height, width = struct.unpack_from(">HH", data, at + 3)
@@ -103,7 +109,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
         if marker == _START_OF_SCAN:
             break
     if size is None:
-        raise BadImage("corrupt JPEG: its width and height are missing")
+        raise BadImage("corrupt JPEG: its width and height are missing; replace or remove the file")
     _jpeg_scans(data, at)
     return size
 
@@ -111,9 +117,9 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 def _next_segment(data: bytes, at: int) -> tuple[int, int]:
     """Return the JPEG marker at byte `at`, and the position after the marker."""
     if at >= len(data):
-        raise BadImage("truncated JPEG: it ends before its picture begins")
+        raise BadImage("truncated JPEG: it ends before its picture begins; replace or remove the file")
     if data[at] != 0xFF:
-        raise BadImage(f"corrupt JPEG: no segment begins at byte {at:,}")
+        raise BadImage(f"corrupt JPEG: no segment begins at byte {at:,}; replace or remove the file")
     while data[at] == 0xFF:
         at += 1
     return data[at], at + 1
@@ -124,12 +130,12 @@ def _jpeg_scans(data: bytes, at: int) -> None:
     while True:
         match = _NEXT_MARKER.search(data, at)
         if match is None:
-            raise BadImage("truncated JPEG: the end of the picture is missing")
+            raise BadImage("truncated JPEG: the end of the picture is missing; replace or remove the file")
         marker = data[match.end() - 1]
         if marker == _END_OF_IMAGE:
             return
         if marker not in _SEGMENTS:
-            raise BadImage(f"corrupt JPEG: damaged at byte {match.start():,}")
+            raise BadImage(f"corrupt JPEG: damaged at byte {match.start():,}; replace or remove the file")
         at = match.end() + struct.unpack_from(">H", data, match.end())[0]
 
 
@@ -141,17 +147,17 @@ def _png(data: bytes) -> tuple[int, int]:
         if end + 4 > len(data):
             break
         if zlib.crc32(memoryview(data)[at + 4 : end]) != struct.unpack_from(">I", data, end)[0]:
-            raise BadImage(f"corrupt PNG: wrong checksum at byte {at:,}")
+            raise BadImage(f"corrupt PNG: wrong checksum at byte {at:,}; replace or remove the file")
         seen.add(kind)
         if kind == b"IEND":
             return _png_size(data, seen)
         at = end + 4
-    raise BadImage("truncated PNG: the end of the picture is missing")
+    raise BadImage("truncated PNG: the end of the picture is missing; replace or remove the file")
 
 
 def _png_size(data: bytes, seen: set[bytes]) -> tuple[int, int]:
     if data[12:16] != b"IHDR" or b"IDAT" not in seen:
-        raise BadImage("corrupt PNG: it has no header or no picture")
+        raise BadImage("corrupt PNG: it has no header or no picture; replace or remove the file")
     width, height = struct.unpack_from(">II", data, 16)
     return width, height
 
@@ -171,9 +177,9 @@ def _bmp(data: bytes) -> tuple[int, int]:
 
 def _webp(data: bytes) -> tuple[int, int]:
     if data[8:12] != b"WEBP":
-        raise BadImage("not an image: a RIFF file but not WebP")
+        raise BadImage("not an image: a RIFF file but not WebP; convert or remove the file")
     if struct.unpack_from("<I", data, 4)[0] + 8 > len(data):
-        raise BadImage("truncated WebP: the end of the picture is missing")
+        raise BadImage("truncated WebP: the end of the picture is missing; replace or remove the file")
     if data[12:16] == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
         return width & 0x3FFF, height & 0x3FFF
@@ -216,4 +222,4 @@ def _decode(data: bytes) -> None:
             image.draft("L", (image.width // 8, image.height // 8))
             image.load()
     except Exception as error:  # noqa: BLE001 - decoders raise many kinds of exceptions
-        raise BadImage(f"corrupt: it cannot be decoded ({error})") from None
+        raise BadImage(f"corrupt: it cannot be decoded ({error}); replace or remove the file") from None

@@ -17,8 +17,8 @@ from anygpu.trainers.data.split import split_items
 from anygpu.trainers.errors import BadDataset, Finding
 
 ACCEPTED = (
-    "no dataset found here; accepted are YOLO (data.yaml, or images/ and labels/), COCO (annotations/*.json)"
-    " and image folders (train/<class>/x.jpg)"
+    "contains no dataset in a known format; give one in the format of YOLO (data.yaml, or images/ "
+    "and labels/), COCO (annotations/*.json) or image folders (train/<class>/x.jpg)"
 )
 
 
@@ -44,7 +44,12 @@ def load(
         return _load(folder_or_file, task, val_fraction, seed, decode)
     except OSError as error:
         raise BadDataset(
-            [Finding(Path(error.filename or given), f"cannot be read: {error.strerror}")]
+            [
+                Finding(
+                    Path(error.filename or given),
+                    f"cannot be read: {error.strerror}; check the path and the permissions of the file",
+                )
+            ]
         ) from None
     except BadDataset as error:
         if not is_archive(given):
@@ -78,7 +83,7 @@ def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
 def read(path: Path, task: str = "") -> LayoutContents:
     """Detect the layout of a dataset and read its annotations. Image files are listed but not opened."""
     if not path.exists():
-        raise BadDataset([Finding(path, "does not exist")])
+        raise BadDataset([Finding(path, "does not exist; check the path of the dataset")])
     root = path.resolve()
     if root.is_dir():
         return _read_folder(root, task)

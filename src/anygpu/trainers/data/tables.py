@@ -61,7 +61,7 @@ def load_table(
     typed = [_with_type(column) for column in values]
     rows = tuple(zip(*(column for _, column in typed), strict=True))
     if not rows:
-        raise BadDataset([Finding(file, "the table has columns but no rows")])
+        raise BadDataset([Finding(file, "the table has columns but no rows; add rows of data")])
     return Table(
         path=file,
         columns=tuple(names),
@@ -80,11 +80,11 @@ def _sha256(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
 
 def _file(place: Path) -> Path:
     if not place.exists():
-        raise BadDataset([Finding(place, "does not exist")])
+        raise BadDataset([Finding(place, "does not exist; check the path of the table")])
     if not place.is_dir():
         if place.suffix.lower() in (*CSV, *PARQUET):
             return place
-        raise BadDataset([Finding(place, "is not a table; accepted are .csv, .tsv and .parquet")])
+        raise BadDataset([Finding(place, "is not a table; give a .csv, .tsv or .parquet file")])
     tables = sorted(path for path in place.rglob("*") if path.suffix.lower() in (".csv", ".tsv", *PARQUET))
     if len(tables) != 1:
         listed = ", ".join(path.name for path in tables[:5]) or "none"
@@ -92,7 +92,7 @@ def _file(place: Path) -> Path:
             [
                 Finding(
                     place,
-                    f"has to contain exactly one table; give the path of the file instead. Tables found: {listed}",
+                    f"has to contain exactly one table; give the path of one file instead. Tables found: {listed}",
                 )
             ]
         )
@@ -112,9 +112,11 @@ def _csv(file: Path) -> tuple[list[str], list[list[Any]]]:
             elif row:
                 rows.append(row)
     except csv.Error as error:
-        findings.append(Finding(file, f"is not CSV: {error}", reader.line_num))
+        findings.append(Finding(file, f"is not valid CSV: {error}; correct this line", reader.line_num))
     if findings or not rows:
-        raise BadDataset(findings or [Finding(file, "the table is empty")])
+        raise BadDataset(
+            findings or [Finding(file, "the table is empty; add a line of column names and rows of data")]
+        )
     names, *body = rows
     return [name.strip() for name in names], [[row[at] for row in body] for at in range(len(names))]
 
@@ -134,7 +136,9 @@ def _parquet(file: Path) -> tuple[list[str], list[list[Any]]]:
         table = parquet.read_table(file)
         return list(table.column_names), [column.to_pylist() for column in table.columns]
     except (OSError, ValueError) as error:
-        raise BadDataset([Finding(file, f"is not a complete Parquet file: {error}")]) from None
+        raise BadDataset(
+            [Finding(file, f"is not a complete Parquet file: {error}; write the file again")]
+        ) from None
 
 
 def _check_names(file: Path, names: Sequence[str], target: str) -> None:

@@ -76,7 +76,9 @@ def _parse(file: Path, text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = str(getattr(error, "problem", None) or error)
-        raise BadDataset([Finding(file, f"is not YAML: {what}", mark.line + 1 if mark else None)]) from None
+        raise BadDataset(
+            [Finding(file, f"is not valid YAML: {what}", mark.line + 1 if mark else None)]
+        ) from None
 
 
 def read_names(config: YoloDataConfig, reading: LayoutContents) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
         numbers = tuple(map(float, words))
     except ValueError:
         raise ValueError(
-            f"malformed line {_shorten(line)}: it has to contain only numbers, separated by spaces"
+            f"the line {_shorten(line)} is not a label; write only numbers, separated by spaces"
         ) from None
     index = _class_index(words[0], numbers[0])
     if keypoint_shape is not None:
@@ -59,8 +59,8 @@ def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
         return Box(index, x, y, w, h)
     if len(numbers) < 7 or len(numbers) % 2 == 0:
         raise ValueError(
-            f"malformed line {_shorten(line)}: {len(numbers)} numbers; a box has 5 (class x y w h),"
-            " a polygon has a class and three or more x y pairs"
+            f"the line {_shorten(line)} has {len(numbers)} numbers; write 5 for a box (class x y w h), or a "
+            "class and three or more x y pairs for a polygon"
         )
     return Box(index, *bounding_box(numbers[1:]), polygon=numbers[1:])
 
@@ -69,7 +69,8 @@ def _parse_keypoints(index: int, numbers: tuple[float, ...], shape: tuple[int, i
     expected = BOX + shape[0] * shape[1]
     if len(numbers) != expected:
         raise ValueError(
-            f"malformed line: {len(numbers)} numbers, but kpt_shape {list(shape)} requires {expected}"
+            f"the line has {len(numbers)} numbers, but kpt_shape {list(shape)} in data.yaml requires "
+            f"{expected}; correct one of them"
         )
     _, x, y, w, h = numbers[:BOX]
     return Box(index, x, y, w, h, keypoints=numbers[BOX:])
@@ -77,7 +78,7 @@ def _parse_keypoints(index: int, numbers: tuple[float, ...], shape: tuple[int, i
 
 def _class_index(word: str, number: float) -> int:
     if number != number or abs(number) > 1e9 or number != int(number):
-        raise ValueError(f"malformed line: the class has to be a whole number, not {word}")
+        raise ValueError(f"the class at the start of the line has to be a whole number, not {word}")
     return int(number)
 
 

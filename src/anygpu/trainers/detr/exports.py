@@ -65,7 +65,8 @@ def to_safetensors(network: Any, answer: Answer, images: Any, path: Path, about:
         difference = max(float((got - wanted).abs().max()) for got, wanted in pairs)
     if not difference <= TOLERANCE:
         raise BadExport(
-            f"{path.name}: an output differs from the trained model's by {difference:.3g}; {TOLERANCE:.3g} is allowed"
+            f"{path.name}: an output of the exported model differs from the trained model's by "
+            f"{difference:.3g}; at most {TOLERANCE:.3g} is allowed. Set `export` to another format"
         )
     shapes = {"images": ("batch", *images.shape[1:])}
     return Export(format="safetensors", path=path, inputs=shapes, difference=difference, tolerance=TOLERANCE)

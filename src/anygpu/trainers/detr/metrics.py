@@ -48,7 +48,8 @@ def mean_average_precision(
 
     if len(detections) != len(truth):
         raise ValueError(
-            f"detections are for {len(detections)} images, true boxes for {len(truth)}; both must list the same images"
+            f"the detections are for {len(detections)} images, but the true boxes for {len(truth)}. This is a "
+            "bug in the trainer: both must list the same images; report it"
         )
     classes = sorted({int(label) for image in truth for label in numpy.ravel(image.labels)})
     scores = [_class_average_precisions(detections, truth, each) for each in classes]

@@ -73,7 +73,8 @@ def create(config: TrainingConfig, data_config: Mapping[str, Any], classes: Sequ
         return kind.from_config(made)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadConfig(
-            f"model: {architecture!r} cannot be used for {config.task}: {_first(error)}"
+            f"model: {architecture!r} cannot be used for the task {config.task}; set another model: "
+            f"{_first(error)}"
         ) from None
 
 
@@ -86,8 +87,8 @@ def _load_pretrained(kind: Any, name: str, labels: Mapping[str, Any]) -> Any:
 
 def not_found(name: str, error: BaseException) -> BadConfig:
     return BadConfig(
-        f"model: {name!r} is not an architecture{_hint(name)}, and no pretrained model has this name"
-        f" ({_first(error)})"
+        f"model: {name!r} is neither an architecture{_hint(name)}, nor the name of a pretrained model "
+        f"that can be loaded ({_first(error)})"
     )
 
 
@@ -128,7 +129,8 @@ def load_tokenizer(place: str | Path) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(str(place))
     except (OSError, ValueError) as error:
         raise BadConfig(
-            f"tokenizer: no tokenizer can be loaded from {place}: {str(error).splitlines()[0]}"
+            f"tokenizer: no tokenizer can be loaded from {place}; set `tokenizer` to another name or folder: "
+            f"{str(error).splitlines()[0]}"
         ) from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

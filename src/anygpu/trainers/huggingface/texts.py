@@ -150,7 +150,7 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             record = json.loads(text)
         except ValueError as error:
-            findings.append(Finding(file, f"is not JSON: {error}", line))
+            findings.append(Finding(file, f"is not valid JSON: {error}; correct this line", line))
             continue
         if isinstance(record, dict):
             yield line, record
@@ -170,9 +170,11 @@ def _read_text(file: Path) -> str:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadDataset([Finding(file, f"cannot be read as UTF-8 text: {error}")]) from None
+        raise BadDataset(
+            [Finding(file, f"cannot be read as UTF-8 text: {error}; save the file as UTF-8")]
+        ) from None
     if not text.strip():
-        raise BadDataset([Finding(file, "is empty")])
+        raise BadDataset([Finding(file, "is empty; add texts to the file")])
     return text
 
 
@@ -193,18 +195,20 @@ def _split(
 def _check_classes(path: Path, train: Sequence[TextRow], val: Sequence[TextRow]) -> None:
     train_classes = {row.label for row in train}
     if len(train_classes) < 2:
-        raise BadDataset([Finding(path, "has fewer than two classes; a classifier needs at least two")])
+        raise BadDataset([Finding(path, "has fewer than two classes; add texts of another class")])
     strange = sorted({row.label for row in val} - train_classes)
     if strange:
         raise BadDataset(
             [
                 Finding(
-                    path, f"these classes have validation texts but no training texts: {', '.join(strange)}"
+                    path,
+                    "these classes have validation texts but no training texts; add some, or remove the classes: "
+                    f"{', '.join(strange)}",
                 )
             ]
         )
     if not val:
-        raise BadDataset([Finding(path, "has too few texts for a validation split; add texts")])
+        raise BadDataset([Finding(path, "has too few texts to use some of them for validation; add texts")])
 
 
 def _sha256(parts: Any) -> str:

@@ -242,7 +242,8 @@ class PluginTrainer(AnyTrainer):
         made = export(format, str(directory))
         if made is None or not Path(made).exists():
             raise BadConfig(
-                f"export: {self.name}.export_model({format!r}, ...) has to return the path of the file it wrote"
+                f"export: {self.name}.export_model({format!r}, ...) did not return the path of a file that "
+                "exists; return the path of the file it wrote"
             )
         return Export(format=format, path=Path(made))
 

@@ -71,7 +71,9 @@ class ModelRegistry:
 
         model = load(name)
         if not isinstance(model, type):
-            raise NoSuchTrainer(f"{name} is {model!r}, which is not a class; name a plugin class")
+            raise NoSuchTrainer(
+                f"{name} is {model!r}, which is not a class; give the name of a class with the method train"
+            )
         return model
 
     def list_models(self) -> list[str]:

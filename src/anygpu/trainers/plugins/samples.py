@@ -122,7 +122,7 @@ def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
             [
                 Finding(
                     path,
-                    f"has the arrays {', '.join(arrays)}; it has to have x and y, or x_train and y_train",
+                    f"has the arrays {', '.join(arrays)}; save it with the arrays x and y, or x_train and y_train",
                 )
             ]
         )

@@ -39,7 +39,7 @@ def normalize_name(spelled: str) -> str:
     names = [*FREE, *RESTRICTED]
     if name not in names:
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
-        raise BadConfig(f"model: there is no {spelled!r}; {hint}")
+        raise BadConfig(f"model: there is no model {spelled!r}; {hint}")
     return name
 
 

@@ -60,7 +60,7 @@ def normalize_name(spelled: str) -> str:
     name = f"{plain}-r18" if plain in ("rtdetr", "rtdetrv2") else plain
     if name not in NAMES:
         hint = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
-        raise BadConfig(f"model: there is no {spelled!r}; {hint}")
+        raise BadConfig(f"model: there is no model {spelled!r}; {hint}")
     return name
 
 

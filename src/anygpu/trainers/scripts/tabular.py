@@ -150,7 +150,9 @@ def write_script(config: TrainingConfig, dataset: str) -> str:
     is_classes = task == CLASSIFICATION
     module, _, kind = model.place(task).partition(":")
     if not kind:
-        raise BadConfig(f"task: model {config.model!r} does not support {task}")
+        raise BadConfig(
+            f"task: the model {config.model!r} cannot do {task}; set another model or another task"
+        )
     return fill(
         TEMPLATE,
         MODEL=config.model,
@@ -183,7 +185,8 @@ def _task(config: TrainingConfig, dataset: str) -> str:
         return config.task
     if not Path(dataset).exists() or not dataset:
         raise BadConfig(
-            "task: set classification or regression; it cannot be derived, because the table is not a local file"
+            "task: set classification or regression; it cannot be found from the data, because the table is "
+            "not a file on this computer"
         )
     from anygpu.trainers.tabular.trainer import read
 

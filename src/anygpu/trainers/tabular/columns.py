@@ -73,7 +73,10 @@ def _feature_names(table: Table, config: TrainingConfig, findings: list[Finding]
     wanted = tuple(name for name in features or table.columns if name not in out)
     if not wanted and not findings:
         findings.append(
-            Finding(table.path, f"no feature column is left to predict {target!r}; change features or drop")
+            Finding(
+                table.path,
+                f"no column is left from which {target!r} could be predicted; change the settings features or drop",
+            )
         )
     return wanted
 
@@ -104,7 +107,11 @@ def _unusable(
     path: Path, features: Iterable[Column], target: Sequence[Any], max_categories: int
 ) -> Iterable[Finding]:
     if len(target) < MIN_ROWS:
-        yield Finding(path, f"{len(target)} rows have a target value; at least {MIN_ROWS} are needed")
+        yield Finding(
+            path,
+            f"only {len(target)} rows have a value in the target column; add rows, at least {MIN_ROWS} are "
+            "needed",
+        )
     for column in features:
         different = 0 if column.is_number else len(set(column.values))
         if different > max_categories:
@@ -121,7 +128,8 @@ def _classes(
             findings.append(
                 Finding(
                     path,
-                    f"target {name!r} contains {wrong!r}, which is not a number; correct it or set task",
+                    f"the target column {name!r} contains {wrong!r}, which is not a number; correct it, or set task: "
+                    "classification",
                 )
             )
         return ()
@@ -132,7 +140,8 @@ def _classes(
         findings.append(
             Finding(
                 path,
-                f"target {name!r} has only one value, {classes[0]!r}; a classification needs two or more",
+                f"the target column {name!r} has only one value, {classes[0]!r}; a classification needs two or "
+                "more: add rows, or set another target",
             )
         )
     return tuple(classes)

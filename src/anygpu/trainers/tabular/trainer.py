@@ -236,7 +236,13 @@ class LightGBM(Tabular):
 def read(path: Path | None, config: TrainingConfig) -> Columns:
     """Read the table and return the columns that the settings name; raise BadDataset if it has problems."""
     if path is None:
-        raise BadDataset([Finding(Path(), "the tabular trainer needs a dataset: a CSV or Parquet file")])
+        raise BadDataset(
+            [
+                Finding(
+                    Path(), "the tabular trainer needs a dataset; give a CSV or Parquet file with --dataset"
+                )
+            ]
+        )
     return choose_columns(data.load_table(path, target=str(config.option("target"))), config)
 
 

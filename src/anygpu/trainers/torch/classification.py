@@ -68,7 +68,7 @@ def class_weights(wanted: Any, labels: Sequence[int], classes: int) -> Any:
     if isinstance(wanted, list | tuple) and len(wanted) == classes:
         return torch.tensor([float(each) for each in wanted])
     raise BadConfig(
-        f"class_weights: {wanted!r} is neither 'balanced' nor {classes} numbers, one for each class"
+        f"class_weights: {wanted!r} is not valid; set 'balanced', or {classes} numbers, one for each class"
     )
 
 

@@ -52,7 +52,8 @@ class TorchClassifier(TorchTrainer):
             raise BadConfig("freeze: needs pretrained weights; set `weights`, or remove freeze")
         if config.model == settings.SMALL and (config.image_size or settings.SMALLEST) < settings.SMALLEST:
             raise BadConfig(
-                f"image_size: {settings.SMALL} halves the image four times; use at least {settings.SMALLEST}"
+                f"image_size: the model {settings.SMALL} halves the image four times, so the size is too small; "
+                f"set at least {settings.SMALLEST}"
             )
 
     @classmethod
@@ -76,5 +77,5 @@ def read(config: TrainingConfig, path: Path) -> data.Dataset:
         data.open_dataset(path), task=TASK, val_fraction=config.val_fraction, seed=config.seed
     )
     if len(dataset.classes) < 2:
-        raise BadDataset([Finding(path, "has fewer than two classes; a classifier needs at least two")])
+        raise BadDataset([Finding(path, "has fewer than two classes; add images of another class")])
     return dataset

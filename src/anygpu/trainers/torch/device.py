@@ -21,10 +21,12 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(wanted)
     except RuntimeError:
-        raise BadConfig(f"device: {name!r} is not auto, cpu, mps, cuda or cuda:<number>") from None
+        raise BadConfig(
+            f"device: {name!r} is not a device; set auto, cpu, mps, cuda or cuda:<number>"
+        ) from None
     if not _is_available(device):
         raise BadConfig(
-            f"device: {wanted} is not available to torch on this machine; 'auto' would use {_best()!r}"
+            f"device: torch cannot use {wanted} on this machine; set 'auto', which would use {_best()!r}"
         )
     return device
 

@@ -103,7 +103,8 @@ def _compare_outputs(format: str, path: Path, got: Any, wanted: Any, example: An
     difference = float((got.double() - wanted.double()).abs().max())
     if not difference <= TOLERANCE:
         raise BadExport(
-            f"{path.name}: an output differs from the trained model's by {difference:.3g}; {TOLERANCE:.3g} is allowed"
+            f"{path.name}: an output of the exported model differs from the trained model's by "
+            f"{difference:.3g}; at most {TOLERANCE:.3g} is allowed. Set `export` to another format"
         )
     shapes = {"input": ("batch", *example.shape[1:])}
     return Export(format=format, path=path, inputs=shapes, difference=difference, tolerance=TOLERANCE)

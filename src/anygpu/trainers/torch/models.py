@@ -62,7 +62,8 @@ def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[
     if not _has_module("torchvision"):
         raise MissingExtra("torch-classifier", "torchvision (or timm)", "torch")
     raise BadConfig(
-        f"model: {name!r} is neither {SMALL} nor a torchvision model; timm, which has more, is not installed"
+        f"model: {name!r} is neither {SMALL} nor a model of torchvision; correct the name, or install "
+        "timm, which has more models"
     )
 
 
@@ -74,7 +75,8 @@ def _of_torchvision(name: str, weights: str) -> dict[str, Any]:
     except KeyError:
         available = ", ".join(each.name for each in _torchvision().get_model_weights(name))
         raise BadConfig(
-            f"weights: {weights!r} is not a file; torchvision's weights for {name} are {available}"
+            f"weights: {weights!r} is neither a file nor weights of torchvision; those for {name} are "
+            f"{available}"
         ) from None
     with _pretrained_file(weights):
         return dict(pretrained.get_state_dict())
@@ -84,7 +86,9 @@ def _of_timm(name: str, classes: int) -> nn.Module:
     import timm
 
     if not timm.is_model(name):
-        raise BadConfig(f"model: {name!r} is neither {SMALL} nor a model of torchvision or timm")
+        raise BadConfig(
+            f"model: {name!r} is neither {SMALL} nor a model of torchvision or timm; correct the name"
+        )
     return timm.create_model(name, num_classes=classes)
 
 
@@ -97,7 +101,9 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
     tagged = name if weights in ("pretrained", "DEFAULT") else f"{base}.{weights}"
     if not timm.is_model_pretrained(tagged):
         available = ", ".join(timm.list_pretrained(base)) or "none"
-        raise BadConfig(f"weights: {weights!r} is not a file; timm's weights for {base} are {available}")
+        raise BadConfig(
+            f"weights: {weights!r} is neither a file nor weights of timm; those for {base} are {available}"
+        )
     with _pretrained_file(weights):
         return dict(timm.create_model(tagged, pretrained=True).state_dict())
 
@@ -109,7 +115,8 @@ def _pretrained_file(weights: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise BadConfig(
-            f"weights: {weights!r} cannot be downloaded ({error}); give a file, or train from scratch"
+            f"weights: {weights!r} cannot be downloaded ({error}); set `weights` to a file, or remove it to "
+            "train from random weights"
         ) from error
 
 

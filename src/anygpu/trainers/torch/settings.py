@@ -103,5 +103,5 @@ def check_class_weights(wanted: Any) -> None:
     )
     if wanted not in (None, "balanced") and not numbers:
         raise BadConfig(
-            f"class_weights: {wanted!r} is neither 'balanced' nor a list of numbers, one for each class"
+            f"class_weights: {wanted!r} is not valid; set 'balanced', or a list of numbers, one for each class"
         )

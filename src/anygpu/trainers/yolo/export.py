@@ -86,7 +86,8 @@ def _checked_script(path: Path, image: Any, expected: list[Any], tolerance: floa
     difference = float(numpy.abs(got - expected[0]).max()) if got.shape == expected[0].shape else float("inf")
     if not difference <= tolerance:
         raise BadExport(
-            f"{path.name}: an output differs from the trained model's by {difference:.3g}; {tolerance:.3g} is allowed"
+            f"{path.name}: an output of the exported model differs from the trained model's by "
+            f"{difference:.3g}; at most {tolerance:.3g} is allowed. Set `export` to another format"
         )
     shape = tuple(image.shape)
     return Export(

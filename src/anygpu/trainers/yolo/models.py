@@ -69,7 +69,7 @@ def normalize_name(spelled: str) -> tuple[str, str]:
     match = SPELLED.match(re.sub(r"\.(pt|yaml|yml)$", "", spelled.strip().lower()))
     family = FAMILIES.get(int(match.group(1))) if match else None
     if match is None or family is None:
-        raise BadConfig(f"model: there is no {spelled!r}{_hint(spelled)}")
+        raise BadConfig(f"model: there is no model {spelled!r}{_hint(spelled)}")
     stem, sizes, _ = family
     size = match.group(2) or sizes[0]
     if size not in sizes:

@@ -62,7 +62,8 @@ class Yolo(AnyTrainer):
         _model(config)
         if "," in config.device:
             raise BadConfig(
-                f"device: {config.device!r} names several devices, but this trainer uses one; name one"
+                f"device: {config.device!r} names several devices, but this trainer uses one; set one, such as "
+                "cuda:0"
             )
 
     @classmethod
@@ -88,7 +89,9 @@ class Yolo(AnyTrainer):
         try:
             self.engine = engine.make(self.model.task, overrides, hooks)
         except (TypeError, ValueError, SyntaxError) as error:
-            raise BadConfig(f"ultralytics: {error}") from error
+            raise BadConfig(
+                f"ultralytics refuses the settings; change the one that it names: {error}"
+            ) from error
 
     def fit(self) -> None:
         from anygpu.trainers.yolo import engine

@@ -27,7 +27,7 @@ def test_check_reports_every_problem_and_fails(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "labels/train/a.txt:1: class index 5 is out of range: classes go from 0 to 1",
-        "labels/train/a.txt:2: malformed line 'x': it has to contain only numbers, separated by spaces",
+        "labels/train/a.txt:2: the line 'x' is not a label; write only numbers, separated by spaces",
     ]
     assert "2 problems in 1 file" in done.stderr
 

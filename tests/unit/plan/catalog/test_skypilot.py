@@ -79,7 +79,7 @@ def test_a_mistake_is_told_with_its_line_and_nothing_is_taken() -> None:
         imported("a,1,1,T4,1,,us,,1,", "b,1,1,T4,1,,us,,dear,")
     with pytest.raises(InvalidSpec, match=r"vms.csv:2: has 3 cells, not 10"):
         imported("a,1,1")
-    with pytest.raises(InvalidSpec, match=r"no column 'AcceleratorCount', 'Price'"):
+    with pytest.raises(InvalidSpec, match=r"does not name the column 'AcceleratorCount', 'Price'"):
         read_skypilot(
             ["InstanceType,AcceleratorName,Region\n"], "it", cloud="ec2", source="a", recorded="2026-11-01"
         )

@@ -36,8 +36,11 @@ def test_what_is_written_is_read_again_and_regions_with_one_price_share_a_line()
     ("line", "said"),
     [
         ("gcp,big,T4,1,8,32,us,on-demand,cheap,l,2026-11-01", "prices.csv:3 price: 'cheap' is not a number"),
-        ("gcp,big,T4,1,8,32,us,on-demand,-1,l,2026-11-01", "price: -1 is not between 0 and 10000"),
-        ("gcp,big,T4,1,8,32,us,on-demand,nan,l,2026-11-01", "price: nan is not between"),
+        (
+            "gcp,big,T4,1,8,32,us,on-demand,-1,l,2026-11-01",
+            "price: -1 is out of range; write a number from 0 to 10000",
+        ),
+        ("gcp,big,T4,1,8,32,us,on-demand,nan,l,2026-11-01", "price: nan is out of range"),
         ("gcp,big,T4,1,8,32,us,on-demand,0,l,2026-11-01", "price: must be more than 0"),
         ("gcp,big,T4,1,8,32,us,on-demand,,l,2026-11-01", "price: is empty"),
         (
@@ -46,7 +49,7 @@ def test_what_is_written_is_read_again_and_regions_with_one_price_share_a_line()
         ),
         ("gcp,,T4,1,8,32,us,on-demand,1,l,2026-11-01", "instance_type: is empty"),
         ("gcp,big,T4,0.5,8,32,us,on-demand,1,l,2026-11-01", "gpu_count: is not a whole number of GPUs"),
-        ("gcp,big,,1,8,32,us,on-demand,1,l,2026-11-01", "gpu: must be given together with gpu_count"),
+        ("gcp,big,,1,8,32,us,on-demand,1,l,2026-11-01", "gpu: and gpu_count belong together"),
         ("gcp,big,T4,1,8,32,us,preemptible,1,l,2026-11-01", "market: 'preemptible' is not a market"),
         ("gcp,big,T4,1,8,32,us,on-demand,1,,2026-11-01", "source: is empty"),
         ("gcp,big,T4,1,8,32,us,on-demand,1,l,01.11.2026", "recorded: '01.11.2026' is not a date"),
@@ -73,7 +76,7 @@ def test_comments_do_not_shift_the_lines_that_are_named() -> None:
 
 @pytest.mark.parametrize("text", [[], ["a,b\n", "1,2\n"]])
 def test_a_file_without_the_columns_says_which_are_missing(text: list[str]) -> None:
-    with pytest.raises(InvalidSpec, match=r"it:1 columns: there is no column 'cloud'"):
+    with pytest.raises(InvalidSpec, match=r"it:1 columns: the first line does not name the column 'cloud'"):
         read_table(text, "it")
 
 

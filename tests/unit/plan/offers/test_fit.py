@@ -40,13 +40,21 @@ NO_RESUME = (
     " anygpu.resume_path() returns, or set checkpoint.resume_args, or interruptible: yes"
 )
 UNFIT = [
-    (BOX, {"placement": {"allowed": ["cloud"]}}, "not among the allowed backends"),
-    (BOX, {"placement": {"forbidden": ["box"]}}, "forbidden by the job"),
+    (
+        BOX,
+        {"placement": {"allowed": ["cloud"]}},
+        "not among the allowed backends (placement.allowed or --on)",
+    ),
+    (BOX, {"placement": {"forbidden": ["box"]}}, "forbidden by the job (placement.forbidden)"),
     (A100, {"placement": {"region": "us"}}, "is not in region us"),
     (replace(A100, zone="eu-a"), {"placement": {"zone": "eu-b"}}, "is not known to be in zone eu-b"),
     (A100, {"placement": {"zone": "eu-c"}}, "is not known to be in zone eu-c"),
     (A100, {"placement": {"instance_type": "p4d"}}, "is not a p4d"),
-    (A100, {"placement": {"interruptible": "no"}}, "can be interrupted"),
+    (
+        A100,
+        {"placement": {"interruptible": "no"}},
+        "can be interrupted (spot), and the job does not allow that",
+    ),
     (replace(A100, refused="over its limit"), {}, "over its limit"),
     (
         BOX,

@@ -156,5 +156,5 @@ def test_windows_are_the_same_for_the_same_seed_and_never_mix_ticks() -> None:
 
 
 def test_windows_longer_than_every_trace_are_refused() -> None:
-    with pytest.raises(BadTrace, match="equal gap_seconds that last"):
+    with pytest.raises(BadTrace, match="with the same gap_seconds"):
         next(sample_windows([synthetic_trace("bursty", 1, ticks=5)], zones=1, length_s=6000, count=1, seed=0))

@@ -111,4 +111,4 @@ def test_every_bad_image_of_a_dataset_is_told_at_once(tmp_path: Path) -> None:
 def test_what_cannot_be_read_says_what_the_system_said(tmp_path: Path) -> None:
     found = inspect_images([tmp_path])[tmp_path]
     assert isinstance(found, BadImage)
-    assert str(found) == "the image cannot be read: Is a directory"
+    assert str(found) == "the image cannot be read: Is a directory; check the permissions of the file"

@@ -93,5 +93,7 @@ def test_what_is_no_dataset_says_what_is_accepted(tmp_path: Path, made: str) -> 
         place.mkdir()
     if made == "text":
         write(place, "hello")
-    with pytest.raises(data.BadDataset, match="does not exist" if made == "nothing" else "accepted are YOLO"):
+    with pytest.raises(
+        data.BadDataset, match="does not exist" if made == "nothing" else "give one in the format of YOLO"
+    ):
         data.load(place)

@@ -50,7 +50,7 @@ def test_what_only_looks_like_a_number_makes_a_category(tmp_path: Path, word: st
         ("a,b\n1,2\n3\n4,5,6\n", "t.csv:3: the line has 1 values, but the first line has 2 columns"),
         ("a,a\n1,2\n", "t.csv:1: two columns are called 'a'"),
         ("a,\n1,2\n", "t.csv:1: column 2 has no name"),
-        ('a,b\n1,"2\n', "t.csv:2: is not CSV: unexpected end of data"),
+        ('a,b\n1,"2\n', "t.csv:2: is not valid CSV: unexpected end of data"),
         (b"a,b\n1,\xff\n", "t.csv:2: is not UTF-8"),
     ],
 )
@@ -85,7 +85,7 @@ def test_the_only_table_of_a_folder_or_an_archive_is_found(tmp_path: Path) -> No
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadDataset, match=r"accepted are \.csv, \.tsv and \.parquet"):
+    with pytest.raises(BadDataset, match=r"give a \.csv, \.tsv or \.parquet file"):
         data.load_table(write(tmp_path / "t.xlsx", b"PK"))
     with pytest.raises(BadDataset, match="does not exist"):
         data.load_table(tmp_path / "gone.csv")

@@ -126,22 +126,23 @@ def test_everything_wrong_with_labels_is_said_at_once_with_file_and_line(tmp_pat
         "labels/train/a.txt:3: the box is outside the image: x from 0.65 to 1.15, y from 0.45 to 0.55,"
         " but both must be from 0 to 1",
         "labels/train/a.txt:4: the box has no size: width 0, height 0.1",
-        "labels/train/a.txt:5: malformed line '0 .5 .5': 3 numbers; a box has 5 (class x y w h),"
-        " a polygon has a class and three or more x y pairs",
-        "labels/train/a.txt:7: malformed line 'cat .5 .5 .1 .1': it has to contain only numbers, separated by spaces",
-        "labels/train/a.txt:8: malformed line: the class has to be a whole number, not 0.5",
+        "labels/train/a.txt:5: the line '0 .5 .5' has 3 numbers; write 5 for a box (class x y w h), or a class"
+        " and three or more x y pairs for a polygon",
+        "labels/train/a.txt:7: the line 'cat .5 .5 .1 .1' is not a label; write only numbers, separated by spaces",
+        "labels/train/a.txt:8: the class at the start of the line has to be a whole number, not 0.5",
         "labels/train/a.txt:9: a coordinate is NaN or infinite; correct it, or remove the object",
         "labels/train/a.txt:10: the box is outside the image: x from 0.1 to 1.5, y from 0.1 to 0.9,"
         " but both must be from 0 to 1",
         "labels/train/a.txt:11: class index -1 is out of range: classes go from 0 to 1",
-        "labels/train/a.txt:12: malformed line: the class has to be a whole number, not nan",
+        "labels/train/a.txt:12: the class at the start of the line has to be a whole number, not nan",
     ]
 
 
 def test_keypoints_that_do_not_fit_kpt_shape_are_named(tmp_path: Path) -> None:
     yolo(tmp_path, {"train/a": f"{BOX} .1 .1", "val/b": f"{BOX} .1 .1 2"}, more="kpt_shape: [1, 3]\n")
     assert findings(tmp_path) == [
-        "labels/train/a.txt:1: malformed line: 7 numbers, but kpt_shape [1, 3] requires 8"
+        "labels/train/a.txt:1: the line has 7 numbers, but kpt_shape [1, 3] in data.yaml requires 8; correct one"
+        " of them"
     ]
 
 
@@ -164,7 +165,7 @@ def test_keypoints_that_do_not_fit_kpt_shape_are_named(tmp_path: Path) -> None:
         ("names: [cat, dog]\nval: images/val\n", ".: there is no train split"),
         ("names: [cat, dog]\ntrain: pictures\n", "data.yaml:2: train: pictures does not exist"),
         ("names: [cat, dog]\ntrain: images/train\nkpt_shape: 5\n", "data.yaml:3: kpt_shape has to be"),
-        ("names: [cat\ntrain: x\n", "data.yaml:2: is not YAML"),
+        ("names: [cat\ntrain: x\n", "data.yaml:2: is not valid YAML"),
         ("just text\n", "data.yaml: has to be a YAML mapping"),
     ],
 )

@@ -95,5 +95,5 @@ def test_a_crowded_image_counts_its_hundred_surest() -> None:
 
 
 def test_lists_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="detections are for 1 images, true boxes for 0"):
+    with pytest.raises(ValueError, match="the detections are for 1 images, but the true boxes for 0"):
         mean_average_precision([found(scores=[])], [])

@@ -52,7 +52,7 @@ def test_a_task_is_known_by_its_long_name_too(spelled: str, short: str) -> None:
         ("yollo11n", "", "did you mean 'yolo11n'?"),
         ("yolov10n", "segment", "yolov10n has no version for 'segment'"),
         ("yolo11n-seg", "pose", "'yolo11n-seg' is a model for 'segment', but task is 'pose'"),
-        ("resnet18", "", "there is no 'resnet18'"),
+        ("resnet18", "", "there is no model 'resnet18'"),
     ],
 )
 def test_a_model_there_is_not_names_the_nearest(model: str, task: str, said: str) -> None:

@@ -64,7 +64,7 @@ def test_one_class_and_strange_classes_are_said(tmp_path: Path) -> None:
         read(tmp_path / "train.csv")
     table(tmp_path / "train.csv")
     (tmp_path / "val.csv").write_text("text,label\na,perhaps\n")
-    with pytest.raises(BadDataset, match="no training texts: perhaps"):
+    with pytest.raises(BadDataset, match="no training texts; add some, or remove the classes: perhaps"):
         read(tmp_path)
 
 

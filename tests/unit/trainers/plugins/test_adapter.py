@@ -260,7 +260,7 @@ def test_a_checkpoint_that_does_not_exist_is_said(tmp_path: Path) -> None:
 
 def test_arrays_without_targets_are_said(tmp_path: Path) -> None:
     numpy.savez(tmp_path / "a.npz", x=[1, 2])
-    with pytest.raises(BadDataset, match=r"a\.npz: has the arrays x; it has to have x and y"):
+    with pytest.raises(BadDataset, match=r"a\.npz: has the arrays x; save it with the arrays x and y"):
         trained(f"{file(tmp_path)}:MyModel", tmp_path / "a.npz", tmp_path / "out", Watching(tmp_path))
 
 
@@ -319,5 +319,5 @@ def test_a_plugin_of_an_installed_package_is_found_by_its_entry_point(
 
 def test_a_misspelt_class_of_a_file_is_answered_with_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "flowers_model.py").write_text("class Perceptron:\n    def train(self, a, b, c): ...\n")
-    with pytest.raises(NoSuchTrainer, match=r"has no 'Perceptorn'; did you mean 'Perceptron'\?"):
+    with pytest.raises(NoSuchTrainer, match=r"has no class 'Perceptorn'; did you mean 'Perceptron'\?"):
         find(f"{tmp_path}/flowers_model.py:Perceptorn")

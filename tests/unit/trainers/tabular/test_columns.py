@@ -58,10 +58,14 @@ TEN = [f"{number},{'ab'[number % 2]},{number % 2}" for number in range(10)]
             {"target": "y", "drop": ["bb"]},
             "drop: there is no column 'bb'; did you mean 'b'?",
         ),
-        (["a,b,y", *TEN], {"target": "y", "features": "y"}, "no feature column is left to predict 'y'"),
-        (["a,b,y", *TEN[:5]], {"target": "y"}, "5 rows have a target value; at least 10 are needed"),
+        (
+            ["a,b,y", *TEN],
+            {"target": "y", "features": "y"},
+            "no column is left from which 'y' could be predicted",
+        ),
+        (["a,b,y", *TEN[:5]], {"target": "y"}, "only 5 rows have a value in the target column"),
         (["a,b,y", *TEN], {"target": "b", "task": "regression"}, "'a', which is not a number"),
-        (["a,y", *["1,x"] * 10], {"target": "y"}, "target 'y' has only one value, 'x'"),
+        (["a,y", *["1,x"] * 10], {"target": "y"}, "the target column 'y' has only one value, 'x'"),
         (
             ["name,y", *(f"penguin {n},{n % 2}" for n in range(200))],
             {"target": "y"},

@@ -116,7 +116,10 @@ class SimulatedCanopyWave:
         required_text(body, "password")  # required by the API; ignored here, because login needs a key
         if image not in images_of(machine_type):
             raise CloudError(
-                ErrorReason.INVALID, f"Image {image} does not fit flavor {machine_type.name}", subject=image
+                ErrorReason.INVALID,
+                f"Image {image} cannot be used with flavor {machine_type.name}. List the images of the flavor "
+                "first.",
+                subject=image,
             )
         keypair = body.get("keypair")
         keys = (self._cloud.keys.find(VENDOR, region, keypair),) if keypair else ()
@@ -134,7 +137,11 @@ class SimulatedCanopyWave:
     def _find(self, id: str) -> Instance:
         instance = self._cloud.instances.get(id)
         if instance is None or instance.vendor is not VENDOR or instance.ended_at_ms is not None:
-            raise CloudError(ErrorReason.NOT_FOUND, f"Instance {id} could not be found.", subject=id)
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                f"Instance {id} could not be found. List the instances for their ids.",
+                subject=id,
+            )
         return instance
 
     # Keys
@@ -203,7 +210,9 @@ class SimulatedCanopyWave:
 def _check_project(body: Mapping[str, Any]) -> None:
     if (project := required_text(body, "project")) != PROJECT:
         raise CloudError(
-            ErrorReason.INVALID, f"You have no permission for project {project}", subject=project
+            ErrorReason.INVALID,
+            f"You have no permission for project {project}. Use a project of your API key.",
+            subject=project,
         )
 
 
@@ -211,7 +220,11 @@ def _checked_region(body: Mapping[str, Any]) -> str:
     """Return the region of a request. Raise CloudError if the project or the region is unknown."""
     _check_project(body)
     if (region := required_text(body, "region")) not in VENDOR.regions:
-        raise CloudError(ErrorReason.INVALID, f"Region {region} does not exist", subject=region)
+        raise CloudError(
+            ErrorReason.INVALID,
+            f"Region {region} does not exist. List the regions for their names.",
+            subject=region,
+        )
     return region
 
 
