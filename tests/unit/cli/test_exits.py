@@ -3,6 +3,7 @@ import pytest
 
 from anygpu.cli import exits
 from anygpu.errors import Internal, InvalidSpec, NoCapacity, NotFound, Problem, ServerUnreachable, every_error
+from anygpu.installation import command_name
 from anygpu.sdk.embedded import ServerFailed
 from anygpu.sdk.job import JobFailed
 from anygpu.settings import InvalidSettings
@@ -38,7 +39,8 @@ def test_every_mapped_error_code_exists() -> None:
 
 def test_a_usage_error_is_a_complete_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     exits.report_error(click.BadParameter("'long' is not a duration", param_hint="--work"))
-    assert capsys.readouterr().err.endswith("'long' is not a duration. Try `anygpu --help`.\n")
+    hint = f"Try `{command_name()} --help`."
+    assert capsys.readouterr().err.endswith(f"'long' is not a duration. {hint}\n")
 
 
 def test_a_list_of_similar_options_ends_with_one_full_stop(capsys: pytest.CaptureFixture[str]) -> None:
