@@ -82,7 +82,7 @@ SECTIONS = {
     "Server": (
         CommandInfo("up", "admin.server", "run the server on this computer"),
         CommandInfo("down", "admin.server", "stop the server on this computer"),
-        CommandInfo("open", "admin.server", "open the server's page in a browser"),
+        CommandInfo("open", "admin.server", "open the web app, or the page of a job, in a browser"),
         CommandInfo("login", "admin.access", "log in to another server"),
         CommandInfo("context", "admin.access", "switch between servers"),
         CommandInfo("token", "admin.access", "create and revoke API tokens"),

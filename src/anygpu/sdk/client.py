@@ -329,8 +329,13 @@ class Client:
     def whoami(self) -> Json:
         return self._get(f"{ROOT}/whoami")
 
-    def login_link(self) -> Json:
-        return self._post(f"{ROOT}/login/links")
+    def login_link(self, *, expires_s: float | None = None) -> Json:
+        """Return a link that logs in one browser, once. By default it works for a minute."""
+        return self._post(f"{ROOT}/login/links", None if expires_s is None else {"expires_s": expires_s})
+
+    def job_page(self, job_id: str) -> str:
+        """Return the address of the job's page in the web app. It needs a browser that is logged in."""
+        return f"{self.http.endpoint.url.rstrip('/')}{job_page_path(job_id)}"
 
     def close(self) -> None:
         self.http.close()
@@ -342,6 +347,10 @@ class Client:
     def _post(self, path: str, body: Any = None, **more: Any) -> Json:
         answer: Json = self.http.request("POST", path, body=body, **more).json()
         return answer
+
+
+def job_page_path(job_id: str) -> str:
+    return f"/jobs/{quote(job_id, safe='')}"
 
 
 class _CountedFile:

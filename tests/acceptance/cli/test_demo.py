@@ -1,11 +1,16 @@
 """The demo does what it says, and leaves nothing behind."""
 
 import json
+import os
+import re
 import tempfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 from tests.acceptance.cli.conftest import Shell
+from tests.acceptance.cli.test_follow import exit_code, shown_until, start
 
 
 @pytest.mark.slow
@@ -20,3 +25,21 @@ def test_the_demo_resumes_elsewhere_after_a_preemption_and_the_bills_agree(alone
     assert report["ledger_microusd"] == report["meter_microusd"] > 0
     assert report["machines_left"] == 0
     assert set(Path(tempfile.gettempdir()).glob("anygpu-demo-*")) <= before
+
+
+@pytest.mark.slow
+def test_in_a_terminal_the_demo_keeps_its_pages_until_a_key_is_pressed(alone: Shell) -> None:
+    pid, terminal = start(alone, "demo", "--epochs", "60")
+    seen = shown_until(terminal, "(works once)", 120)
+    link = re.findall(r"http://127\.0\.0\.1:\d+/login/\S+\?next=/jobs/[0-9a-f-]+", seen)[0]
+    with urllib.request.urlopen(link, timeout=30) as page:
+        assert "/jobs/" in page.url
+        assert b"<title>anygpu</title>" in page.read()
+    shown_until(terminal, "Press a key to stop it.", 120)
+    url = link.partition("/login/")[0]
+    with urllib.request.urlopen(f"{url}/healthz", timeout=30) as health:
+        assert health.status == 200
+    os.write(terminal, b"x")
+    assert exit_code(pid, terminal) == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{url}/healthz", timeout=30)

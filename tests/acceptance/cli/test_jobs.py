@@ -1,6 +1,7 @@
 """The other commands: look, change, fetch, secrets, servers."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -216,6 +217,16 @@ def test_the_server_in_the_foreground_ends_with_its_command(alone: Shell, number
         running.send_signal(number)
         assert running.wait(20) == 0
     alone("ls", code=69)
+
+
+def test_open_leads_to_the_web_app_or_to_the_page_of_a_job(anygpu: Shell) -> None:
+    job = anygpu.json("run", "-d", "--no-workdir", "-n", "opened", "--", "true")["id"]
+    anygpu.environ = {**anygpu.environ, "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": ""}
+    link = anygpu("open").stdout.decode().strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/login/\S+", link)
+    page = anygpu("open", "opened").stdout.decode().strip()
+    assert page.endswith(f"?next=/jobs/{job}")
+    assert b"no-such-job" in anygpu("open", "no-such-job", code=66).stderr
 
 
 def test_help_loads_nothing_that_is_slow_to_load(anygpu: Shell) -> None:

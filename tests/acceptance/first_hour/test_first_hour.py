@@ -126,7 +126,7 @@ def test_08_big_folder(newcomer: Newcomer) -> None:
     before = used_bytes(newcomer.state)
     done = newcomer.shell("run", "big.py")
     assert done.stdout == f"{2 * GIB}\n".encode()
-    assert [line.split()[1] for line in done.stderr.decode().splitlines()] == ["Attempt", "Completed"]
+    assert [line.split()[1] for line in done.stderr.decode().splitlines()] == ["Job", "Attempt", "Completed"]
     assert used_bytes(newcomer.state) - before < 4 * MIB
 
 

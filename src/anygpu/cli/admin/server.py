@@ -1,7 +1,9 @@
 """`anygpu up`, `down`, `open` and `gc`: run the server on this computer and remove old data."""
 
+import os
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -80,14 +82,13 @@ def print_address(server: "RunningServer", as_json: bool, *, how_to_stop: str) -
     print(f"Stop it with {how_to_stop}.", flush=True)
 
 
-def browser_link(client: "Client") -> str:
-    """Request a login link that works once, and return its full URL."""
-    from urllib.parse import urljoin
+def browser_link(client: "Client", page: str = "", *, expires_s: float | None = None) -> str:
+    """Request a login link that works once, and return its full URL. It opens the given page of the web app."""
+    from urllib.parse import urlencode, urljoin
 
-    answer = client.login_link()
-    return urljoin(
-        client.http.endpoint.url + "/", str(answer.get("url") or answer.get("link") or answer["path"])
-    )
+    answer = client.login_link(expires_s=expires_s)
+    link = urljoin(client.http.endpoint.url + "/", str(answer["url"]))
+    return f"{link}?{urlencode({'next': page}, safe='/')}" if page else link
 
 
 @click.command(name="down")
@@ -111,18 +112,33 @@ def down_command(as_json: bool) -> None:
 
 
 @click.command(name="open")
+@click.argument("job", required=False)
 @click.option("--print", "only_print", is_flag=True, help="Print the link without opening a browser.")
 @json_option
 @context_option
-def open_command(only_print: bool, as_json: bool, context_name: str) -> None:
-    """Open the server's page in a browser, with a login link that works once."""
-    link = browser_link(connect(context_name, start=True))
-    opened = False
-    if not only_print and not as_json:
-        import webbrowser
+def open_command(job: str | None, only_print: bool, as_json: bool, context_name: str) -> None:
+    """Open the web app, or the page of JOB, in a browser. Uses a login link that works once.
 
-        opened = webbrowser.open(link)
-    emit_json({"link": link}) if as_json else emit([link if not opened else f"Opened {link}"])
+    Without a browser on this computer, only the link is printed.
+    """
+    from anygpu.sdk.client import job_page_path
+
+    client = connect(context_name, start=True)
+    link = browser_link(client, job_page_path(client.job(job)["id"]) if job else "")
+    if as_json:
+        emit_json({"link": link})
+    else:
+        emit([f"Opened {link}" if not only_print and _open_in_browser(link) else link])
+
+
+def _open_in_browser(link: str) -> bool:
+    """Open a link. Return False if there is no screen, where only a browser inside the terminal would start."""
+    import webbrowser
+
+    has_screen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+    return has_screen and webbrowser.open(link)
 
 
 @click.command(name="gc")

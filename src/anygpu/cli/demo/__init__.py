@@ -1,9 +1,11 @@
 """`anygpu demo`: train on a simulated spot machine, lose it, and resume with another provider."""
 
+import contextlib
 import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,9 @@ from anygpu.cli import exits
 from anygpu.cli.connection import json_option
 from anygpu.cli.terminal.output import emit_json
 from anygpu.errors import AnygpuError
+
+if TYPE_CHECKING:
+    from anygpu.cli.demo.report import DemoReport
 
 
 class DemoNeedsData(AnygpuError):
@@ -28,7 +33,8 @@ class DemoNeedsData(AnygpuError):
 def demo_command(context: click.Context, /, epochs: int, as_json: bool) -> None:
     """Run a one-minute demo: train on a simulated spot machine, lose it, and resume with another provider.
 
-    The demo uses its own temporary server and directory, and removes them at the end.
+    The demo uses its own temporary server and directory, and removes them at the end. It prints a link to watch the
+    job in a browser. In a terminal the server runs until a key is pressed.
     """
     from importlib.util import find_spec
 
@@ -40,12 +46,27 @@ def demo_command(context: click.Context, /, epochs: int, as_json: bool) -> None:
 
     with tempfile.TemporaryDirectory(prefix="anygpu-demo-") as directory:
         _isolate_environment(Path(directory))
-        report = DemoRun(Path(directory), epochs, quiet=as_json).run()
-    if as_json:
-        emit_json(report.document())
-    else:
-        sys.stdout.write(report.text())
+        report = DemoRun(Path(directory), epochs, quiet=as_json).run(
+            on_end=emit_document if as_json else show
+        )
     context.exit(exits.FAILED if report.failed_checks() else exits.OK)
+
+
+def emit_document(report: "DemoReport", link: str) -> None:
+    emit_json(report.document())
+
+
+def show(report: "DemoReport", link: str) -> None:
+    """Print the report. In a terminal, keep the server and its pages until a key is pressed."""
+    sys.stdout.write(report.text())
+    sys.stdout.flush()
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from anygpu.cli.jobs.follow import read_key
+
+        print(f"\nThe server still runs: {link} (works once)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt, EOFError):
+            read_key("", "Press a key to stop it.")
+        print(flush=True)
 
 
 def _isolate_environment(directory: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from anygpu.cli.admin.server import browser_link
 from anygpu.cli.demo.cloud import NOTICE_S, DemoCloud
 from anygpu.cli.demo.report import DemoReport
 from anygpu.cli.jobs.watch import Dashboard, LiveArea
@@ -16,11 +17,13 @@ from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.chart import Curves
 from anygpu.cli.terminal.progress_bar import StreamStatus
 from anygpu.sdk import embedded
+from anygpu.sdk.client import job_page_path
 from anygpu.sdk.job import Job
 from anygpu.sdk.platform import Platform
 from anygpu.sdk.stream import Message
 
 PLAIN_EVERY_S = 5.0
+LINK_LIFE_S = 3600.0
 
 
 class DemoRun:
@@ -36,7 +39,8 @@ class DemoRun:
         self._measured_epochs: set[int] = set()
         self._exhausted: set[str] = set()  # backends without capacity
 
-    def run(self) -> DemoReport:
+    def run(self, on_end: Callable[[DemoReport, str], None]) -> DemoReport:
+        """Run the demo. `on_end` is called with the report and a link while the server still runs."""
         started = time.monotonic()
         try:
             self._print("Starting a simulated cloud on this computer.")
@@ -45,10 +49,12 @@ class DemoRun:
             self._print("Starting a server that rents machines there.")
             server = embedded.ensure_running(self._state)
             self._print(f"Server ready at {server.url} after {time.monotonic() - started:.1f} s.")
-            self._train(Platform(state=self._state))
+            platform = Platform(state=self._state)
+            self._train(platform)
+            self.report.took_s = time.monotonic() - started
+            on_end(self.report, self._link(platform))
         finally:
             self._clean_up()
-        self.report.took_s = time.monotonic() - started
         return self.report
 
     def _train(self, platform: Platform) -> None:
@@ -69,8 +75,14 @@ class DemoRun:
         )
         self._print(f"Submitted job {job.id} (1 GPU, cheapest offer).")
         self.report.job_id = job.id
+        self._print(f"Watch it in a browser: {self._link(platform)} (works once)")
         self._watch(platform, job)
         self._collect_results(job)
+
+    def _link(self, platform: Platform) -> str:
+        return browser_link(
+            platform.client.another(), job_page_path(self.report.job_id), expires_s=LINK_LIFE_S
+        )
 
     def _watch(self, platform: Platform, job: Job) -> None:
         board = Dashboard(job.describe(), StreamStatus(), Curves(("loss", "accuracy")), height=6)

@@ -19,7 +19,10 @@ from anygpu.sdk.stream import START, MessageStream, StreamCursor
 
 
 def read_key(keys: str, question: str) -> str:
-    """Print a question, wait until one of `keys` is pressed (without Enter), and return that key."""
+    """Print a question, wait until one of `keys` is pressed (without Enter), and return that key.
+
+    If `keys` is empty, any key is an answer.
+    """
     try:
         import termios
         import tty
@@ -30,10 +33,10 @@ def read_key(keys: str, question: str) -> str:
     try:
         tty.setcbreak(terminal, termios.TCSADRAIN)  # before the question, so that a quick answer is not lost
         print(printable(question), end="", file=sys.stderr, flush=True)
-        while (key := os.read(terminal, 1).decode(errors="replace").lower()) not in list(keys):
-            if not key:
-                raise EOFError
-        return key
+        while key := os.read(terminal, 1).decode(errors="replace").lower():
+            if not keys or key in keys:
+                return key
+        raise EOFError
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
@@ -42,7 +45,7 @@ def _read_key_with_click(keys: str, question: str) -> str:
     import click
 
     print(printable(question), end="", file=sys.stderr, flush=True)
-    while (key := click.getchar().lower()) not in list(keys):
+    while (key := click.getchar().lower()) not in list(keys or key):
         pass
     return key
 

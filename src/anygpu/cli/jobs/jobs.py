@@ -178,7 +178,9 @@ def resume_command(
     submitted = submit({**from_flags({}, sets), **chosen})
     if not old.get("checkpoint"):
         print_message("The ended job saved no checkpoint, so the new job starts from the beginning.")
-    context.exit(print_submission(submitted, as_json) if detach else follow_job(client, submitted, as_json))
+    context.exit(
+        print_submission(client, submitted, as_json) if detach else follow_job(client, submitted, as_json)
+    )
 
 
 @click.command(name="migrate")

@@ -243,7 +243,7 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
     except InvalidSpec as error:
         raise with_file_positions(error, request.document) from None
     if detach:
-        return print_submission(submitted, as_json)
+        return print_submission(client, submitted, as_json)
     directory = home_directory(request.document.data).absolute()
 
     def bring_home() -> None:
@@ -252,7 +252,7 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
     return follow_job(client, submitted, as_json, raw=raw, on_end=bring_home)
 
 
-def print_submission(submitted: dict[str, Any], as_json: bool) -> int:
+def print_submission(client: Client, submitted: dict[str, Any], as_json: bool) -> int:
     """Print the submitted job's id and return the exit code."""
     from anygpu.cli.terminal.output import emit_json
 
@@ -261,7 +261,8 @@ def print_submission(submitted: dict[str, Any], as_json: bool) -> int:
     else:
         print(submitted["id"])
         state = "Submitted" if submitted.get("created", True) else "Already submitted"
-        print_message(f"{state}. Follow it with `anygpu logs -f {submitted['id']}`.")
+        follow = f"Follow it with `anygpu logs -f {submitted['id']}`"
+        print_message(f"{state}. {follow} or at {client.job_page(submitted['id'])}")
     return 0
 
 
@@ -282,6 +283,7 @@ def follow_job(
     try:
         if as_json:
             return follow_as_json(client, submitted, on_end=on_end)
+        print_message(f"Job page: {client.job_page(submitted['id'])}")
         follower = JobFollower(client, submitted["id"], raw=raw)
         code = follower.run()
         if follower.ending.status:
