@@ -147,7 +147,7 @@ def test_a_job_that_finds_no_free_slot_waits_and_says_for_what(anygpu: Shell) ->
     ):
         assert time.monotonic() < until
         time.sleep(0.1)
-    assert "0 of 8 CPU slots here are free" in reason
+    assert "0 of 8 CPU slots of the server's machine are free" in reason
     assert anygpu.json("show", made["id"])["status"] == "queued"
     assert reason.encode()[:20] in anygpu("queue").stdout
     anygpu("cancel", "--wait", made["id"], busy["id"])

@@ -57,7 +57,10 @@ async def test_results_of_a_host_come_home(alone: Shell, lab: SshTestHost) -> No
     assert (here / "notes.txt").read_text() == "edited meanwhile\n"
     [other] = here.glob("notes.txt.anygpu-*")
     assert other.read_text() == "from the job"
-    assert f"{here / 'notes.txt'} was not replaced; the job's file is {other.name}." in said.decode()
+    assert (
+        f"{here / 'notes.txt'} already existed and was not replaced; the job's file was saved as {other.name}."
+        in said.decode()
+    )
     assert b"Fetched 3 files" in said
     names = {path.relative_to(here).as_posix() for path in here.rglob("*") if path.is_file()}
     assert names == {
@@ -95,7 +98,7 @@ def test_configuration_of_other_programs_is_not_written(anygpu: Shell) -> None:
     done = anygpu("run", "--snapshot", "t.py")
     assert not (anygpu.directory / ".envrc").exists()
     assert (anygpu.directory / "sub" / "ok").exists()
-    assert b"1 file such as .envrc may be configuration" in done.stderr
+    assert b"1 file that may configure other programs, such as .envrc" in done.stderr
 
 
 def test_a_failed_job_brings_its_results_home_and_keeps_its_exit_code(anygpu: Shell) -> None:

@@ -83,7 +83,7 @@ def test_a_chosen_checkpoint_that_is_damaged_is_refused_with_the_intact_ones(
     answer = resume(server, ended, resume_from=3)
     assert answer.status == 409
     assert "step 3" in answer.json["detail"]
-    assert "intact checkpoints: 1, 2" in answer.json["detail"]
+    assert "its intact checkpoints are of these steps: 1, 2" in answer.json["detail"]
     refused = server.ask("POST", "/api/v1/training", {"code": SAVES, "resume_from": f"{ended['id']}@3"})
     assert refused.status == 409, refused.data
 

@@ -77,7 +77,9 @@ def login_command(url: str, name: str, as_json: bool) -> None:
     """Log in to the server at URL and make it the current one. The token comes from a prompt or standard input."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.UsageError(f"{url!r} is not a server address. Use the form https://host[:port].")
+        raise click.UsageError(
+            f"{url!r} is not the address of a server. Write it as https://host or https://host:port."
+        )
     _warn_plain_http(parts.scheme, parts.hostname)
     token = read_secret(f"Token for {parts.hostname}").strip()
     context = Context(name or parts.hostname, url.rstrip("/"), token)
@@ -135,7 +137,10 @@ def use_context(name: str, as_json: bool) -> None:
 def remove_context(name: str, as_json: bool) -> None:
     """Remove server NAME and its token from this computer."""
     if name == EMBEDDED:
-        raise click.UsageError("The context `local` (the server on this computer) cannot be removed.")
+        raise click.UsageError(
+            "The context `local` is the server on this computer and cannot be removed. To stop that server, "
+            "run `anygpu down`."
+        )
     left = load_contexts().with_removed(name)
     save_contexts(left)
     emit_json({"removed": name, "current": left.current}) if as_json else emit(
@@ -179,7 +184,9 @@ def create_token(
         emit_json(created)
     else:
         emit([str(created["token"])])
-        print_message("The token is shown only once. Use it with `anygpu login` or ANYGPU_TOKEN.")
+        print_message(
+            "The token is shown only this once. Use it with `anygpu login`, or in the variable ANYGPU_TOKEN."
+        )
 
 
 @token_command.command(name="ls")

@@ -150,7 +150,12 @@ def remove_backend(name: str, force: bool, as_json: bool, context_name: str) -> 
     jobs = removed["jobs"]
     emit([f"Removed backend {name}."])
     if jobs:
-        emit([f"{formatting.plural(len(jobs), 'job')} had machines there: {', '.join(jobs)}."])
+        emit(
+            [
+                f"{formatting.plural(len(jobs), 'job')} still had machines there, which may continue to cost "
+                f"money: {', '.join(jobs)}."
+            ]
+        )
 
 
 @backend_command.command(name="rotate")
@@ -167,10 +172,15 @@ def rotate_key(same_key: bool, as_json: bool, context_name: str) -> None:
     if as_json:
         emit_json(result)
         return
-    emit([f"Encrypted again: {formatting.plural(result['sealed'], 'value')}."])
+    emit([f"Encrypted {formatting.plural(result['sealed'], 'stored value')} again."])
     emit(["You can now delete all lines except the first from the server's file secrets.key."])
     if result["unopenable"]:
-        emit([f"No key decrypts {formatting.plural(result['unopenable'], 'value')}. Store them again."])
+        emit(
+            [
+                f"{formatting.plural(result['unopenable'], 'value')} cannot be decrypted with any key in "
+                "secrets.key. Store them again."
+            ]
+        )
 
 
 def check_lines(check: dict[str, Any], *, colour: bool) -> list[str]:
@@ -182,7 +192,8 @@ def check_lines(check: dict[str, Any], *, colour: bool) -> list[str]:
         check["balance_microusd"] is not None and f"balance: {formatting.money(check['balance_microusd'])}",
         check["valid"] and f"{formatting.plural(offers, 'offer')}{_cheapest_text(cheapest)}",
         check["refused"]
-        and f"{formatting.plural(check['refused'], 'offer')} not allowed: {check['refused_why']}",
+        and f"{formatting.plural(check['refused'], 'offer')} that this backend does not allow: "
+        f"{check['refused_why']}",
     ]
     return [
         f"{state}  {check['name']}  {check['why']}".rstrip(),
@@ -225,7 +236,7 @@ def _option_text(value: Any) -> str:
 
 
 def _unavailable_lines(made: dict[str, Any]) -> list[str]:
-    return [f"It cannot be used yet: {made['reason']}"] if made["reason"] else []
+    return [f"The backend cannot be used yet: {made['reason']}"] if made["reason"] else []
 
 
 def _kind_row(kind: dict[str, Any]) -> tuple[str, str, str]:
@@ -254,7 +265,9 @@ def _find_kind(kind: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
 def _parse_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"--set {text!r} is not of the form OPTION=VALUE.")
+        raise click.UsageError(
+            f"--set {text!r} does not set an option. Write OPTION=VALUE, such as `--set regions=us-east-1`."
+        )
     return name.strip(), value
 
 
@@ -280,5 +293,5 @@ def _read_credential(text: str) -> tuple[str, str]:
 
 def _require_value(name: str, value: str) -> str:
     if not value.strip():
-        raise click.UsageError(f"Credential {name} is empty. Enter its value.")
+        raise click.UsageError(f"The credential {name} is empty. Run the command again and enter its value.")
     return value.strip()

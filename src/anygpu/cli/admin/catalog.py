@@ -56,7 +56,7 @@ def _offer_row(each: "CatalogOffer", regions: int) -> tuple[str, ...]:
 
 def offer_footer(catalog: "Catalog", shown: "list[CatalogOffer]", total: int) -> list[str]:
     stale = sum(each.stale for each in shown)
-    lines = [f"{len(shown)} of {formatting.plural(total, 'offer')}"]
+    lines = [f"{len(shown)} of {formatting.plural(total, 'offer')} shown"]
     if stale:
         lines.append(
             f"Prices marked `old` ({stale}) are more than {catalog.stale_days} days old."
@@ -210,7 +210,14 @@ def update_prices(source: str, as_json: bool) -> None:
     rows = read_table(_read_source(source), source.rpartition("/")[2])
     if not rows:
         raise InvalidSpec(
-            [Problem("", "", "contains no prices; the price table was not changed", source=source)]
+            [
+                Problem(
+                    "",
+                    "",
+                    "contains no prices, so the price catalog was not changed; give a file with at least one price",
+                    source=source,
+                )
+            ]
         )
     _layers().save_update(rows)
     _print_counts("updated", {name: len(its) for name, its in _group_by_cloud(rows).items()}, {}, as_json)
@@ -332,7 +339,7 @@ def _parse_day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise click.UsageError(f"--as-of {text!r} is not a date such as 2026-08-22.") from None
+        raise click.UsageError(f"--as-of {text!r} is not a date. Write it as 2026-08-22.") from None
 
 
 def _read_source(source: str) -> list[str]:
@@ -344,7 +351,9 @@ def _read_source(source: str) -> list[str]:
     if "://" in source:
         return _download(source)
     if not Path(source).is_file():
-        raise NotFound(f"There is no file {source}.", hint="Name a file or an https URL.")
+        raise NotFound(
+            f"There is no file with prices at {source}.", hint="Give the path of a file, or an https URL."
+        )
     return read_lines(Path(source))
 
 
@@ -365,7 +374,8 @@ def _download(address: str) -> list[str]:
         ) from error
     if len(content) > MAX_BYTES:
         raise TooLarge(
-            f"{address} is larger than {formatting.size(MAX_BYTES)}.",
+            f"The file with prices at {address} is larger than {formatting.size(MAX_BYTES)}, which is the "
+            "limit.",
             hint="The price catalog was not changed.",
         )
     return content.decode("utf-8", errors="replace").splitlines(keepends=True)

@@ -86,7 +86,7 @@ def _sim_options(
     from anygpu.cloudsim import CloudTiming, SimOptions, read_trace
 
     if speed <= 0:
-        raise ValueError("--speed must be above zero.")
+        raise ValueError("--speed is not above zero. Give a number such as 60, for sixty times as fast.")
     return SimOptions(
         port=port,
         ssh_port=ssh_port,

@@ -219,7 +219,10 @@ def split_dataset(path: Path, out: Path, val_fraction: float, seed: int, as_json
     with _trainer_errors_reported():
         dataset = data.load(path, val_fraction=val_fraction, seed=seed, decode=False)
         if dataset.has_own_split:
-            raise click.UsageError(f"{path} already has a split: {_split_counts(dataset)}.")
+            raise click.UsageError(
+                f"{path} is already split: {_split_counts(dataset)}. Use it as it is, or give a folder without "
+                "train and val."
+            )
         written = writers[dataset.layout](dataset, out)
     _print_written(dataset, written, as_json)
 
@@ -269,7 +272,7 @@ def _print_findings(path: Path, findings: "tuple[Finding, ...]", as_json: bool) 
 
     emit(finding_lines(path, findings[:MAX_FINDINGS]))
     if len(findings) > MAX_FINDINGS:
-        emit([f"{len(findings) - MAX_FINDINGS:,} more; --json shows all."])
+        emit([f"{len(findings) - MAX_FINDINGS:,} more problems; --json shows all of them."])
     files = len({each.path for each in findings})
     exits.print_message(
         f"Found {formatting.plural(len(findings), 'problem')} in {formatting.plural(files, 'file')} of {path}."

@@ -68,7 +68,7 @@ def add_host(
     Logs in over SSH, shows what the machine has and what is missing, and lets jobs run there.
     """
     if send_key and not identity:
-        raise click.UsageError("--send-key needs --identity.")
+        raise click.UsageError("--send-key needs the private key to send. Name its file with --identity.")
     login = _parse_login(address, name, identity)
     key = _confirm_host_key(login, yes=yes)
     facts = _inspect_host(login, key, python)
@@ -143,7 +143,9 @@ def _parse_login(address: str, name: str, identity: str) -> "SshLogin":
     try:
         user, host, port = split_address(TypeAdapter(HostAddress).validate_python(address))
     except (ValidationError, ValueError) as error:
-        raise click.UsageError(f"{address!r} is not of the form [user@]host[:port].") from error
+        raise click.UsageError(
+            f"{address!r} is not the address of a host. Write it as host, user@host or user@host:port."
+        ) from error
     if identity and not Path(identity).expanduser().is_file():
         raise click.UsageError(f"There is no key file {identity}. Check the path.")
     machine = name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-new-keys",
     is_flag=True,
-    help="Start although a key file is missing or not the one this database was used with.",
+    help="Start even if a key file is missing or is not the one that this database was used with.",
 )
 @json_option
 @click.pass_context
@@ -143,7 +143,9 @@ def _open_in_browser(link: str) -> bool:
 
 @click.command(name="gc")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-@click.option("--force", is_flag=True, help="Remove files even if they are unusually many.")
+@click.option(
+    "--force", is_flag=True, help="Delete files even if they are more than the share in store.gc_max_share."
+)
 @click.option("--adopt", is_flag=True, help="Accept that the stored files belong to this database.")
 @click.option("--empty-trash", is_flag=True, help="Delete all files in the trash now.")
 @json_option

@@ -28,7 +28,7 @@ FILE = click.Path(exists=True, path_type=Path)
     multiple=True,
     required=True,
     type=FILE,
-    help="Recorded availability of a zone, or a folder of such files. Repeatable.",
+    help="File with the recorded spot availability of a zone, or a folder of such files. Repeatable.",
 )
 @click.option(
     "--work", help="Training time without interruptions, for example 48h (placement.expected_duration)."
@@ -47,9 +47,11 @@ FILE = click.Path(exists=True, path_type=Path)
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="Number of start times in the recording to simulate.",
+    help="Number of simulated runs, each from another start time in the recording.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed for the start times.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed for the random choice of the start times."
+)
 @json_option
 def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Replay JOB (a job file) on recorded spot availability, from many start times.
@@ -94,7 +96,8 @@ def _parse_times(path: Path | None, options: dict[str, Any]) -> dict[str, float]
     if work_s + restart_s > deadline_s:
         needed, left = formatting.duration(work_s + restart_s), formatting.duration(deadline_s)
         raise click.UsageError(
-            f"The deadline is too short: work and one start take {needed}, but the deadline is {left} after the start."
+            f"The deadline is too short: the training and one start take {needed}, but the deadline is {left} "
+            "after the start. Give a later --deadline or less --work."
         )
     return {"work_s": work_s, "deadline_s": deadline_s, "restart_s": restart_s}
 

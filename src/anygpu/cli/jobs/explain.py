@@ -59,7 +59,7 @@ def _placement_text(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> s
     place = " ".join(
         part for part in (plan_lines.location_text(choice), plan_lines.machine_text(choice)) if part
     )
-    return f"{name} was placed on {place} ({plan['strategy']})" + (f": {why}" if why else "")
+    return f"{name} was placed on {place} (strategy: {plan['strategy']})" + (f": {why}" if why else "")
 
 
 def _prediction_lines(kept: Mapping[str, Any]) -> list[str]:

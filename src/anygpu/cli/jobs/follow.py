@@ -113,7 +113,7 @@ def describe_event(event: Event) -> str:
     if kind in ("TrainingResumed", "TrainingRestarted"):
         return _describe_resume(kind == "TrainingResumed", data)
     if kind == "StopRequested":
-        return f"Stopping at a checkpoint: {data.get('message') or data['reason']}"
+        return f"The job saves a checkpoint and stops: {data.get('message') or data['reason']}"
     return ""
 
 
@@ -214,7 +214,9 @@ class JobFollower:
         return self.status.line(width, time.monotonic())
 
     def _print_disconnected(self, error: Exception) -> None:
-        self._screen.message("Lost the connection to the server. The job keeps running; reconnecting.")
+        self._screen.message(
+            "The connection to the server was lost. The job keeps running; connecting again."
+        )
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1

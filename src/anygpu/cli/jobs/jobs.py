@@ -114,9 +114,9 @@ def start_command(jobs: tuple[str, ...], as_json: bool, context_name: str) -> No
 
 def _start_status(answer: dict[str, Any]) -> str:
     if not answer["start_requested"]:
-        return f"Already running: {answer['id']}."
+        return f"The job is already running: {answer['id']}."
     reason = f": {answer['reason']}" if answer.get("reason") else ""
-    return f"Next in the queue: {answer['id']}{reason}."
+    return f"The job is now first in the queue: {answer['id']}{reason}."
 
 
 @click.command(name="rm")

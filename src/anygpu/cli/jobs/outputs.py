@@ -161,7 +161,9 @@ Event = dict[str, Any]
 @click.argument("job", default="last")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new events until the job ends.")
 @click.option("--all", "everything", is_flag=True, help="Follow the events of every job.")
-@click.option("--after", default=0, help="Only events after this position.")
+@click.option(
+    "--after", default=0, help="Only events after this position (the number at the start of each line)."
+)
 @json_option
 @context_option
 def events_command(
@@ -278,7 +280,8 @@ def fetch_command(
     files = [file for file in files if not names or file.name in names]
     if missing := set(names) - {file.name for file in files}:
         raise NotFound(
-            f"The job has no file {sorted(missing)[0]!r}.", hint="List them with `anygpu fetch --list`."
+            f"The job has no output file {sorted(missing)[0]!r}.",
+            hint="`anygpu fetch --list` lists its files.",
         )
     root = Path(directory or details.get("name") or details["id"])
     wants_download = bool(names or directory or everything or force or wants_checkpoint)
@@ -325,5 +328,5 @@ def _print_files(files: list[dict[str, Any]], as_json: bool, *, hint: str = "") 
 
 
 def _file_line(file: dict[str, Any]) -> str:
-    note = "" if file.get("downloaded", True) else "  (already here)"
+    note = "" if file.get("downloaded", True) else "  (already downloaded)"
     return f"{formatting.size(file['size']):>10}  {file.get('path') or file['name']}{note}"

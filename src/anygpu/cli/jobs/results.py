@@ -20,9 +20,11 @@ def bring_results_home(client: Client, job_id: str, directory: Path, since_ns: i
         if ran_in_copy(client.job(job_id)):
             _Download(client, job_id, directory, since_ns, as_json).run()
     except (AnygpuError, OSError) as error:
-        print_message(f"Results could not be fetched: {error} {_continue_hint(job_id, directory)}")
+        print_message(
+            f"The job's results could not be downloaded: {error} {_continue_hint(job_id, directory)}"
+        )
     except KeyboardInterrupt:
-        print_message(f"Stopped fetching results. {_continue_hint(job_id, directory)}")
+        print_message(f"Stopped downloading the job's results. {_continue_hint(job_id, directory)}")
 
 
 def _continue_hint(job_id: str, directory: Path) -> str:
@@ -42,7 +44,7 @@ class _Download:
                 try:
                     done = self._home.fetch(file, self._client.http.endpoint.url, line.add)
                 except (AnygpuError, OSError) as error:
-                    problems.append(f"{file.name} was not fetched: {error}")
+                    problems.append(f"The file {file.name} was not downloaded: {error}")
                 else:
                     fetched.append(done)
                     self._print_json(done)
@@ -61,13 +63,15 @@ class _Download:
         size = formatting.size(sum(file.size for file in new))
         lines = [f"Fetched {formatting.plural(len(new), 'file')} ({size}) to {self._home.root}."]
         return lines + [
-            f"{file.kept} was not replaced; the job's file is {file.path.name}." for file in new if file.kept
+            f"{file.kept} already existed and was not replaced; the job's file was saved as {file.path.name}."
+            for file in new
+            if file.kept
         ]
 
     def _blocked_lines(self, names: list[str]) -> list[str]:
         if not names:
             return []
         return [
-            f"{formatting.plural(len(names), 'file')} such as {names[0]} may be configuration of other programs and"
-            f" stayed on the server. Fetch them with `anygpu fetch {self._job_id} --all`."
+            f"Not downloaded: {formatting.plural(len(names), 'file')} that may configure other programs, such "
+            f"as {names[0]}. Download them with `anygpu fetch {self._job_id} --all`."
         ]

@@ -138,7 +138,7 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
         ("checkpoint", f"step {saved['step']}, {formatting.age(saved['saved_at'])}" if saved else ""),
         ("resume", (job.get("resume") or {}).get("message") or ""),
         ("work lost", _lost_work_text(job)),
-        ("files", f"{job['artifacts']} to fetch" if job.get("artifacts") else ""),
+        ("files", f"{job['artifacts']} to download (anygpu fetch)" if job.get("artifacts") else ""),
         ("resumed from", job.get("resumed_from") or ""),
         ("tags", ", ".join(job.get("tags") or ())),
     ]

@@ -31,9 +31,9 @@ def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool 
     shown = plan["offers"] if every else plan["short"]
     if not shown:
         return (
-            ["No offer fits."]
+            ["No offer fits this job."]
             if rejected
-            else ["No offer fits; --rejected shows why.", *_top_rejections(plan)]
+            else ["No offer fits this job; --rejected shows why.", *_top_rejections(plan)]
         )
     beyond = len(plan["offers"]) + plan["more_offers"] - len(shown)
     more = [f"{formatting.plural(beyond, 'more offer')}; --limit 0 shows all."] if beyond > 0 else []

@@ -11,9 +11,9 @@ from anygpu.server.encoding import format_optional_time, format_time
 
 MIGRATIONS = {
     "migrate": "moved on request",
-    "handover": "moved before the machine's time was over",
+    "handover": "moved before the machine's time limit ended",
     "deadline": "moved to meet the deadline",
-    "cheaper": "moved to a better place",
+    "cheaper": "moved to a better machine",
 }
 STOPS = {"timeout": "time limit reached", "budget": "budget used up"}
 LOSSES = {"silent": "the machine stopped answering", "machine_lost": "the machine is gone"}
@@ -111,10 +111,10 @@ def _describe_failure(attempt: AttemptView, failure: Failure) -> AttemptEnd:
 
 def _describe_preemption(attempt: AttemptView) -> AttemptEnd:
     if attempt.makes_room_for:
-        return AttemptEnd("interrupted", "stopped for another job", notice=True)
+        return AttemptEnd("interrupted", "stopped to free its slots for another job", notice=True)
     if attempt.lost is not None:
-        return AttemptEnd("interrupted", "taken back without notice", notice=False)
-    return AttemptEnd("interrupted", "taken back with notice", notice=True)
+        return AttemptEnd("interrupted", "the provider took the machine back without notice", notice=False)
+    return AttemptEnd("interrupted", "the provider took the machine back with notice", notice=True)
 
 
 def _failure_text(attempt: AttemptView, failure: Failure) -> str:

@@ -34,7 +34,7 @@ def test_a_check_is_one_line_followed_by_details() -> None:
         "      quota: 4 GPUs",
         "      balance: $12.34",
         "      12 offers, cheapest GPU A10G (g5.xlarge in eu-west-1) at $0.4010/h spot",
-        "      2 offers not allowed: dearer than allowed",
+        "      2 offers that this backend does not allow: dearer than allowed",
     ]
 
 
@@ -54,8 +54,8 @@ def test_an_empty_balance_is_shown() -> None:
     ("words", "said"),
     [
         (["--kind", "lambda", "--credential", "api_key=abc"], "do not put a credential there"),
-        (["--kind", "lambda", "--credential", "api_key=-"], "Credential api_key is empty"),
-        (["--kind", "lambda", "--set", "regions"], "is not of the form OPTION=VALUE"),
+        (["--kind", "lambda", "--credential", "api_key=-"], "The credential api_key is empty"),
+        (["--kind", "lambda", "--set", "regions"], "does not set an option. Write OPTION=VALUE"),
         ([], "Missing --kind"),
     ],
 )

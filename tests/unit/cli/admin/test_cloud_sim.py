@@ -10,7 +10,7 @@ from anygpu.cli.admin.cloud_sim import cloud_sim_command
     ("arguments", "says"),
     [
         (["--boot", "soon"], "'soon' is not a duration"),
-        (["--speed", "0"], "--speed must be above zero"),
+        (["--speed", "0"], "--speed is not above zero"),
         (["--trace", "nowhere.json"], "does not exist"),
         (["--seed", "x"], "'x' is not a valid integer"),
     ],

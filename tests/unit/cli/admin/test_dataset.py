@@ -34,7 +34,7 @@ def test_check_reports_every_problem_and_fails(tmp_path: Path) -> None:
 
 def test_check_limits_the_number_of_printed_problems(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": "x\n" * 130, "val/b": BOX}))
-    assert "30 more; --json shows all" in done.stdout
+    assert "30 more problems; --json shows all" in done.stdout
     assert len(done.stdout.splitlines()) == 101
 
 
@@ -92,4 +92,4 @@ def test_split_writes_train_and_val_and_rejects_a_split_dataset(tmp_path: Path) 
     assert sum(made["images"].values()) == 20
     again = anygpu("split", tmp_path / "b", tmp_path / "c")
     assert again.exit_code == 2
-    assert "already has a split" in again.output
+    assert "is already split" in again.output

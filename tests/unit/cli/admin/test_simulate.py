@@ -48,4 +48,4 @@ def test_missing_times_are_reported(zone: Path) -> None:
 def test_an_impossible_deadline_is_rejected(zone: Path) -> None:
     shown = run("--trace", zone, "--work", "4h", "--deadline", "4h", *PRICES)
     assert shown.exit_code == 2
-    assert "work and one start take 4h06m, but the deadline is 4h00m after the start" in shown.output
+    assert "the training and one start take 4h06m, but the deadline is 4h00m after the start" in shown.output

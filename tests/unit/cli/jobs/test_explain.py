@@ -25,5 +25,5 @@ def test_a_started_job_does_not_show_waiting_reasons() -> None:
     }
     job = {"name": "long", "id": "1", "attempts": [{}], "backend": "local"}
     assert _placement_text(job, {"choice": choice, "strategy": "cheapest"}) == (
-        "long was placed on local vm (cheapest): nothing to pay"
+        "long was placed on local vm (strategy: cheapest): nothing to pay"
     )

@@ -52,5 +52,5 @@ def test_the_worst_case_is_below_the_row_on_a_narrow_terminal(
 def test_without_offers_the_reasons_are_shown_once() -> None:
     out = {"offers": 3, "reason": "has L4, the job needs H100", "examples": []}
     told = {"offers": [], "short": [], "more_offers": 0, "rejected": [out]}
-    assert plan_lines.offer_lines(told, rejected=True) == ["No offer fits."]
+    assert plan_lines.offer_lines(told, rejected=True) == ["No offer fits this job."]
     assert "--rejected shows why" in plan_lines.offer_lines(told)[0]
