@@ -36,7 +36,7 @@ class PageGuard:
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
-        self._found: list[str] = []
+        self.found: list[str] = []
         self._allowed: list[re.Pattern[str]] = []
 
     def allow(self, pattern: str) -> None:
@@ -45,7 +45,7 @@ class PageGuard:
 
     def watch(self, page: Page) -> None:
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self._found.append(f"uncaught error: {error}"))
+        page.on("pageerror", lambda error: self.found.append(f"uncaught error: {error}"))
         page.on("request", lambda request: self._check_origin(request.url))
         page.on("requestfailed", self._on_failure)
         page.on("response", self._on_response)
@@ -53,7 +53,7 @@ class PageGuard:
 
     @property
     def problems(self) -> list[str]:
-        return [each for each in self._found if not any(allowed.search(each) for allowed in self._allowed)]
+        return [each for each in self.found if not any(allowed.search(each) for allowed in self._allowed)]
 
     def check(self) -> None:
         assert not self.problems, "\n".join(self.problems)
@@ -61,15 +61,15 @@ class PageGuard:
     def _on_console(self, message: ConsoleMessage) -> None:
         # A failed request is reported by its response, with the path. Policy violations are console errors.
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
-            self._found.append(f"console: {message.text}")
+            self.found.append(f"console: {message.text}")
 
     def _on_failure(self, request: Request) -> None:
         if request.failure != "net::ERR_ABORTED":  # the page left, or no longer needs the answer
-            self._found.append(f"failed request: {request.method} {request.url}: {request.failure}")
+            self.found.append(f"failed request: {request.method} {request.url}: {request.failure}")
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 400:
-            self._found.append(f"answer {response.status}: {response.request.method} {response.url}")
+            self.found.append(f"answer {response.status}: {response.request.method} {response.url}")
 
     def _on_websocket(self, socket: WebSocket) -> None:
         self._check_origin(socket.url.replace("ws", "http", 1))
@@ -77,7 +77,7 @@ class PageGuard:
     def _check_origin(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("data", "blob") and f"{parts.scheme}://{parts.netloc}" != self._origin:
-            self._found.append(f"request to another origin: {url}")
+            self.found.append(f"request to another origin: {url}")
 
 
 def check_accessibility(page: Page) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from scripts.build_web import ensure_built
 from scripts.chromium import find_chromium
 from tests.acceptance.server.real_server import Server
@@ -26,6 +26,8 @@ SETTINGS = {
     "ANYGPU_AGENT__CANCEL_GRACE_S": "1",
     "ANYGPU_LIMITS__REQUESTS_PER_S": "0",
 }
+
+expect.set_options(timeout=LIMIT_MS)
 
 
 @pytest.fixture(scope="session")
