@@ -31,6 +31,10 @@ class LogLines(ApiModel):
     attempt: int = Field(examples=[1])
     total_lines: int = Field(examples=[1], description="Including an unfinished last line.")
     total_bytes: int = Field(examples=[17])
+    unfinished_from: int = Field(
+        examples=[17],
+        description="Byte offset at which an unfinished last line starts; `total_bytes` if there is none.",
+    )
     complete: bool = Field(examples=[True], description="Whether the attempt has ended.")
     lines: list[LogLineDetails]
 

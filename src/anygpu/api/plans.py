@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from anygpu.api.base import JOB_ID, ApiModel, RequestModel
+from anygpu.api.base import JOB_ID, TIME, ApiModel, RequestModel
 from anygpu.api.jobs import BetterOffer, JobPrediction
 
 SPEC = {"script": "train.py", "args": ["--epochs", "3"], "name": "digits", "tags": ["demo"]}
@@ -216,6 +216,24 @@ class StageAccuracy(BasisAccuracy):
     by_basis: dict[str, BasisAccuracy] = Field(
         examples=[{"history": {"jobs": 12, "time": _ERRORS, "cost": None}}]
     )
+
+
+class JudgedJob(ApiModel):
+    """A completed job with its predictions and its result."""
+
+    id: str = Field(examples=[JOB_ID])
+    name: str = Field(examples=["digits"])
+    backend: str = Field(examples=["local"])
+    ended_at: str = Field(examples=[TIME])
+    predicted: JobPrediction | None = Field(description="Made before the job ran.")
+    calibrated: JobPrediction | None = Field(examples=[None], description="Made after its first steps.")
+    actual: ActualResult
+
+
+class JudgedJobList(ApiModel):
+    """Predicted and completed jobs of the project, newest first."""
+
+    jobs: list[JudgedJob]
 
 
 class AccuracyReport(ApiModel):

@@ -277,6 +277,10 @@ class Client:
         """Return the server's predictions compared with the actual times and costs."""
         return self._get(f"{ROOT}/accuracy")
 
+    def judged_jobs(self, *, limit: int = 50) -> Json:
+        """Return completed jobs of the project with their predictions and results, newest first."""
+        return self._get(f"{ROOT}/accuracy/jobs", {"limit": limit})
+
     def machines(self) -> Json:
         return self._get(f"{ROOT}/machines")
 

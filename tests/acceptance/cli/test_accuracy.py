@@ -1,8 +1,11 @@
 """A job that says its steps is predicted while it runs, and judged when it has completed."""
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 from tests.acceptance.cli.conftest import Shell
 
@@ -21,6 +24,16 @@ def soon(look: Callable[[], Any], within_s: float = 60.0) -> Any:
     while not (found := look()) and time.monotonic() < end:
         time.sleep(0.1)
     return found
+
+
+def judged_jobs(shell: Shell) -> list[dict[str, Any]]:
+    state = Path(shell.environ["ANYGPU_STATE"])
+    url = json.loads((state / "server.json").read_text())["url"]
+    token = (state / "token").read_text().strip()
+    found = Request(f"{url}/api/v1/accuracy/jobs", headers={"Authorization": f"Bearer {token}"})
+    with urlopen(found, timeout=30) as answer:
+        jobs: list[dict[str, Any]] = json.load(answer)["jobs"]
+    return jobs
 
 
 def first_steps(job: dict[str, Any]) -> dict[str, Any] | None:
@@ -42,6 +55,9 @@ def test_a_job_is_predicted_from_its_first_steps_and_accuracy_counts_it(alone: S
     assert 1 <= len(planned) <= 7
     judged = soon(lambda: alone.json("accuracy")["first_steps"]["jobs"])
     assert judged == 1
+    (job,) = judged_jobs(alone)
+    assert (job["name"], job["calibrated"]["basis"]) == ("paced", "first steps")
+    assert job["actual"]["seconds"] > 10
     told = alone("accuracy").stdout.decode()
     assert "after its first steps" in told
     assert "IN INTERVAL" in told

@@ -51,6 +51,17 @@ def test_the_tail_of_a_log_has_the_lines_asked_for(anygpu: Shell) -> None:
     assert anygpu("logs", "tailed", "-n", "0").stdout == b""
     assert anygpu("logs", "tailed").stdout == b"".join(b"line %d\n" % n for n in range(5000))
     assert anygpu.json("logs", "tailed", "-n", "1")["text"] == "line 4999\n"
+    assert (
+        anygpu("logs", "tailed", "--grep", "LINE 499", "-n", "2").stdout
+        == b"4999:line 4998\n5000:line 4999\n"
+    )
+    assert anygpu("logs", "tailed", "--grep", r"^line \d$", "--regex").stdout.count(b"\n") == 10
+    found = anygpu.json("logs", "tailed", "--grep", "line 42")["hits"]
+    assert [hit["number"] for hit in found][:2] == [43, 421]
+    assert len(found) == 111
+    nothing = anygpu("logs", "tailed", "--grep", "LINE", "--case", code=1)
+    assert (nothing.stdout, nothing.stderr) == (b"", b"anygpu: No line matches.\n")
+    assert b"leave out --follow" in anygpu("logs", "-f", "tailed", "--grep", "x", code=2).stderr
 
 
 def test_events_are_told_in_order_and_end_with_the_jobs_end(anygpu: Shell) -> None:

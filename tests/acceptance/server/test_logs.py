@@ -58,7 +58,14 @@ def test_the_tail_comes_with_colours_and_cut_lines(server: Server, job: str, get
     rest = server.ask("GET", f"/api/v1/training/{job}/logs?offset={long['rest']}").data
     assert len(long["text"]) + rest.index(b"\n") == 20_001
     assert (last["text"], last["rest"]) == ("no line end", None)
-    assert last["offset"] + len("no line end") == page["total_bytes"]
+    assert last["offset"] == page["unfinished_from"] == page["total_bytes"] - len("no line end")
+
+
+def test_the_whole_log_is_downloaded_as_a_file(server: Server, job: str) -> None:
+    answer = server.ask("GET", f"/api/v1/training/{job}/logs/file")
+    assert answer.data == server.ask("GET", f"/api/v1/training/{job}/logs").data
+    assert answer.headers["content-disposition"] == 'attachment; filename="talkative-attempt-1.log"'
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_a_search_gives_numbers_and_a_total(get: Get) -> None:

@@ -1,14 +1,18 @@
 """Logs by line, and the search in a log."""
 
+import re
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import Query
+from starlette.responses import Response, StreamingResponse
 
 from anygpu.api.logs import LogHits, LogLines
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.events.view import JobView
 from anygpu.server.encoding import format_optional_time
 from anygpu.server.http.bodies import JsonResponse
+from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.log_search import LogSearch
 from anygpu.server.jobs.resolve import resolve_job
@@ -17,9 +21,11 @@ from anygpu.server.routes.reports import AttemptNumber, attempt_number
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.store.logs.page import LogLine
 from anygpu.store.logs.search import LogPattern
+from anygpu.store.reports import Reports
 
 router = api_router("/api/v1/training/{ref}/logs", tag="results")
 
+PART_BYTES = 2**20
 LineNumber = Annotated[int | None, Query(ge=0, le=2**53)]
 
 
@@ -42,6 +48,7 @@ async def list_log_lines(
             "attempt": number,
             "total_lines": page.total_lines,
             "total_bytes": page.total_bytes,
+            "unfinished_from": page.unfinished_from,
             "complete": _is_complete(view, number),
             "lines": [_render_line(line) for line in page.lines],
         }
@@ -78,6 +85,36 @@ async def search_log(
     hits = [_render_line(line, with_text=text) for line in found.lines]
     answer = {"attempt": number, "hits": hits, "total": found.total, "truncated": found.truncated}
     return JsonResponse({**answer, "next": found.next})
+
+
+@router.get(
+    "/file",
+    responses=text_response("The whole log.", "text/plain", "epoch 1 loss 0.3\n"),
+    response_class=StreamingResponse,
+)
+async def download_log(
+    ref: JobRef, services: ServicesDep, caller: CallerDep, attempt: AttemptNumber = None
+) -> Response:
+    """Download the log of an attempt as a file, as far as it is stored now."""
+    view = await resolve_job(services.journal, caller.scope, ref)
+    number = attempt_number(view, attempt)
+    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', view.name) or view.id}-attempt-{number}.log"
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return StreamingResponse(
+        _read_log(services.reports, view.id, number), 200, headers, "text/plain; charset=utf-8"
+    )
+
+
+async def _read_log(reports: Reports, job_id: str, attempt: int) -> AsyncIterator[bytes]:
+    """Yield the stored bytes of a log up to its current end."""
+    part = await reports.log(job_id, attempt, offset=0, limit=PART_BYTES)
+    end = part.end
+    while part.data and part.start < end:
+        yield part.data[: end - part.start]
+        part = await reports.log(job_id, attempt, offset=part.start + len(part.data), limit=PART_BYTES)
 
 
 def _is_complete(view: JobView, number: int) -> bool:

@@ -6,8 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request
 
-from anygpu.api.plans import AccuracyReport, JobPlan, JobPlanDetails, PlanRequest, StageAccuracy
-from anygpu.errors import BlobMissing
+from anygpu.api.plans import (
+    AccuracyReport,
+    JobPlan,
+    JobPlanDetails,
+    JudgedJobList,
+    PlanRequest,
+    StageAccuracy,
+)
+from anygpu.errors import BlobMissing, NotFound
 from anygpu.events.facts import Status
 from anygpu.events.view import JobView
 from anygpu.plan.predict.accuracy import (
@@ -16,6 +23,7 @@ from anygpu.plan.predict.accuracy import (
     accuracy_by_basis,
     measure_accuracy,
 )
+from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 from anygpu.server.http.openapi import PLAN_SCHEMA, object_body
 from anygpu.server.http.route import api_router
@@ -23,8 +31,9 @@ from anygpu.server.jobs.planning import PlanView
 from anygpu.server.jobs.render import render_better_offer, render_prediction
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.jobs import JobRef, parse_spec, split_values
-from anygpu.server.services import CallerDep, ServicesDep
+from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.outcomes import MAX_ROWS, JobOutcome
+from anygpu.store.scope import Scope
 
 router = api_router("/api/v1", tag="plan")
 
@@ -112,6 +121,38 @@ async def get_accuracy(services: ServicesDep, caller: CallerDep) -> AccuracyRepo
         before=_stage_accuracy(before),
         first_steps=_stage_accuracy(later),
     )
+
+
+@router.get(
+    "/accuracy/jobs",
+    tags=["accuracy"],
+    response_model=JudgedJobList,
+    response_description="The newest predicted and completed jobs.",
+)
+async def list_judged_jobs(
+    services: ServicesDep, caller: CallerDep, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> JsonResponse:
+    """List completed jobs of the project with their predictions and results, newest first."""
+    scope = caller.scope
+    outcomes = await services.outcomes.for_organisation(scope.organisation)
+    own = [each for each in outcomes if each.project == scope.project][:limit]
+    return JsonResponse({"jobs": [await _render_judged_job(services, scope, each) for each in own]})
+
+
+async def _render_judged_job(services: Services, scope: Scope, outcome: JobOutcome) -> dict[str, Any]:
+    try:
+        name = (await services.journal.view(scope, outcome.job_id)).name
+    except NotFound:  # deleted
+        name = ""
+    return {
+        "id": outcome.job_id,
+        "name": name,
+        "backend": outcome.backend,
+        "ended_at": format_time(outcome.ended_at_ms),
+        "predicted": render_prediction(outcome.predicted),
+        "calibrated": render_prediction(outcome.calibrated),
+        "actual": {"seconds": outcome.wall_s, "cost_microusd": outcome.cost_microusd},
+    }
 
 
 def _prediction_pair(outcome: JobOutcome, prediction: Any) -> JudgedPrediction:

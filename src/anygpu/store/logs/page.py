@@ -30,6 +30,7 @@ class LinePage:
     lines: Sequence[LogLine] = ()
     total_lines: int = 0
     total_bytes: int = 0
+    unfinished_from: int = 0  # where an unfinished last line starts; `total_bytes` if there is none
 
 
 def read_page(log: LogSnapshot, first: int, count: int) -> LinePage:
@@ -40,7 +41,9 @@ def read_page(log: LogSnapshot, first: int, count: int) -> LinePage:
     total = total_lines(log.count)
     first = max(1, total + 1 + first) if first < 0 else max(1, first)
     lines = tuple(islice(_read_lines(log, first, count), count)) if first <= total else ()
-    return LinePage(lines=lines, total_lines=total, total_bytes=log.count.size)
+    return LinePage(
+        lines=lines, total_lines=total, total_bytes=log.count.size, unfinished_from=log.count.line_start
+    )
 
 
 def _read_lines(log: LogSnapshot, first: int, count: int) -> Iterator[LogLine]:

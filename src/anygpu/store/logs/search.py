@@ -92,9 +92,9 @@ def search_after(log: LogSnapshot, pattern: LogPattern, after: int, limit: int) 
     if first > last:
         return SearchPortion()
     mark = log.marks(first, first)[0]
-    block = _read_block(log, mark.line, mark.offset)
+    block = _read_block(log, mark.line, mark.offset, log.count.size)
     while block is not None and block.last < first:
-        block = _read_block(log, block.last + 1, block.end)
+        block = _read_block(log, block.last + 1, block.end, log.count.size)
     if block is None:
         return SearchPortion()
     hits = [each for each in _find(pattern, block) if first <= each <= last]
@@ -107,12 +107,13 @@ def search_before(log: LogSnapshot, pattern: LogPattern, before: int, limit: int
     last = min(before - 1, total_lines(log.count))
     if last < 1:
         return SearchPortion()
-    start = _portion_start(log, last)
+    near, after = [*log.marks(last, last), LineMark(last + 1, log.count.size, 0)][:2]
+    start = log.mark_before(max(0, near.offset - PORTION_BYTES)) or LineMark(1, 0, 0)
     found: list[tuple[_Block, list[int]]] = []
-    block = _read_block(log, start.line, start.offset)
+    block = _read_block(log, start.line, start.offset, after.offset)
     while block is not None and block.number <= last:
         found.append((block, [each for each in _find(pattern, block) if each <= last]))
-        block = _read_block(log, block.last + 1, block.end)
+        block = _read_block(log, block.last + 1, block.end, after.offset)
     lines: list[LogLine] = []
     for each, hits in reversed(found):
         lines += reversed(_shown_lines(each, hits[max(0, len(hits) - limit + len(lines)) :]))
@@ -120,18 +121,15 @@ def search_before(log: LogSnapshot, pattern: LogPattern, before: int, limit: int
     return SearchPortion(lines=lines, count=count, next=start.line if start.line > 1 else None)
 
 
-def _portion_start(log: LogSnapshot, last: int) -> LineMark:
-    """Return a mark at or before line `last`, about the size of a portion before it."""
-    near = log.marks(last, last)[0]
-    return log.mark_before(max(0, near.offset - PORTION_BYTES)) or LineMark(1, 0, 0)
+def _read_block(log: LogSnapshot, number: int, offset: int, stop: int) -> _Block | None:
+    """Read complete lines that start before offset `stop`: about a portion, or one line that is longer.
 
-
-def _read_block(log: LogSnapshot, number: int, offset: int) -> _Block | None:
-    """Read complete lines from a line on: about a portion, or one line that is longer. None at the end of the log."""
-    start, data = log.read(offset, PORTION_BYTES)
+    Return None if there are none.
+    """
+    start, data = log.read(offset, max(0, min(PORTION_BYTES, stop - offset)))
     if data and start > offset:
         number, offset = position_after_gap(log, offset)
-        start, data = log.read(offset, PORTION_BYTES)
+        start, data = log.read(offset, max(0, min(PORTION_BYTES, stop - offset)))
     if not data:
         return None
     is_end = offset + len(data) >= log.count.size
