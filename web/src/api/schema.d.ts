@@ -407,6 +407,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/training/{ref}/logs/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Log
+         * @description Download the log of an attempt as a file, as far as it is stored now.
+         */
+        get: operations["download_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/stream": {
         parameters: {
             query?: never;
@@ -613,6 +633,26 @@ export interface paths {
          *     `median_width` is the median ratio of an interval's high end to its low end.
          */
         get: operations["get_accuracy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/accuracy/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Judged Jobs
+         * @description List completed jobs of the project with their predictions and results, newest first.
+         */
+        get: operations["list_judged_jobs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3335,6 +3375,48 @@ export interface components {
             damaged: string | null;
         };
         /**
+         * JudgedJob
+         * @description A completed job with its predictions and its result.
+         */
+        JudgedJob: {
+            /**
+             * Id
+             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
+             */
+            id: string;
+            /**
+             * Name
+             * @example digits
+             */
+            name: string;
+            /**
+             * Backend
+             * @example local
+             */
+            backend: string;
+            /**
+             * Ended At
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            ended_at: string;
+            /** @description Made before the job ran. */
+            predicted: components["schemas"]["JobPrediction"] | null;
+            /**
+             * @description Made after its first steps.
+             * @example null
+             */
+            calibrated: components["schemas"]["JobPrediction"] | null;
+            actual: components["schemas"]["ActualResult"];
+        };
+        /**
+         * JudgedJobList
+         * @description Predicted and completed jobs of the project, newest first.
+         */
+        JudgedJobList: {
+            /** Jobs */
+            jobs: components["schemas"]["JudgedJob"][];
+        };
+        /**
          * LatestCheckpoint
          * @description The newest valid checkpoint of a job.
          */
@@ -3471,6 +3553,12 @@ export interface components {
              * @example 17
              */
             total_bytes: number;
+            /**
+             * Unfinished From
+             * @description Byte offset at which an unfinished last line starts; `total_bytes` if there is none.
+             * @example 17
+             */
+            unfinished_from: number;
             /**
              * Complete
              * @description Whether the attempt has ended.
@@ -7395,6 +7483,7 @@ export interface operations {
                      *       "attempt": 1,
                      *       "total_lines": 1,
                      *       "total_bytes": 17,
+                     *       "unfinished_from": 17,
                      *       "complete": true,
                      *       "lines": [
                      *         {
@@ -7478,6 +7567,52 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["LogHits"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    download_log: {
+        parameters: {
+            query?: {
+                attempt?: number | null;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole log. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example epoch 1 loss 0.3 */
+                    "text/plain": string;
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
@@ -8540,6 +8675,76 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["AccuracyReport"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    list_judged_jobs: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The newest predicted and completed jobs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jobs": [
+                     *         {
+                     *           "id": "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e",
+                     *           "name": "digits",
+                     *           "backend": "local",
+                     *           "ended_at": "2026-01-05T10:00:00.000Z",
+                     *           "predicted": {
+                     *             "wall_s": 8040,
+                     *             "wall_low_s": 5200,
+                     *             "wall_high_s": 12100,
+                     *             "cost_microusd": 1340000,
+                     *             "cost_low_microusd": 870000,
+                     *             "cost_high_microusd": 2020000,
+                     *             "basis": "history",
+                     *             "confidence": "medium"
+                     *           },
+                     *           "calibrated": null,
+                     *           "actual": {
+                     *             "seconds": 7911.4,
+                     *             "cost_microusd": 1320000
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JudgedJobList"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
