@@ -245,7 +245,8 @@ class Cloud:
                     return zone
         raise CloudError(
             ErrorReason.NO_CAPACITY,
-            f"No capacity for {machine_type.name} in {order.region}.",
+            f"No capacity for {machine_type.name} in {order.region}. Try another region or machine type, or "
+            "wait.",
             subject=machine_type.name,
         )
 

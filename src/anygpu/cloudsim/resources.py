@@ -64,10 +64,16 @@ class KeyStore:
     def add(self, vendor: SimVendor, region: str, name: str, public_key: str) -> LoginKey:
         at = (vendor.name, region, name)
         if at in self._keys:
-            raise CloudError(ErrorReason.CONFLICT, f"The key pair '{name}' already exists.", subject=name)
+            raise CloudError(
+                ErrorReason.CONFLICT,
+                f"The key pair '{name}' already exists. Delete it first, or choose another name.",
+                subject=name,
+            )
         if len(public_key.split()) < 2:
             raise CloudError(
-                ErrorReason.INVALID, "Key is not in valid OpenSSH public key format", subject=name
+                ErrorReason.INVALID,
+                "The key is not a public key in OpenSSH format. Send the text of a .pub file.",
+                subject=name,
             )
         self._keys[at] = LoginKey(
             id=f"key-{next(self._count):017x}",
@@ -84,7 +90,9 @@ class KeyStore:
         for key in self.all(vendor, region):
             if name in (key.name, key.id):
                 return key
-        raise CloudError(ErrorReason.NOT_FOUND, f"The key pair '{name}' does not exist", subject=name)
+        raise CloudError(
+            ErrorReason.NOT_FOUND, f"The key pair '{name}' does not exist. Add the key first.", subject=name
+        )
 
     def all(self, vendor: SimVendor, region: str = "") -> list[LoginKey]:
         return [key for key in self._keys.values() if key.vendor.name == vendor.name and key.region == region]
@@ -128,7 +136,11 @@ class AddressStore:
         for address in self.all(vendor):
             if id in (address.id, address.ip):
                 return address
-        raise CloudError(ErrorReason.NOT_FOUND, f"Address {id} does not exist.", subject=id)
+        raise CloudError(
+            ErrorReason.NOT_FOUND,
+            f"The address {id} does not exist. List the addresses for their ids.",
+            subject=id,
+        )
 
     def release(self, address: PublicAddress) -> None:
         """Release an address, which ends its billing.
@@ -136,7 +148,11 @@ class AddressStore:
         Raise CloudError if the address is associated with an instance.
         """
         if address.instance:
-            raise CloudError(ErrorReason.CONFLICT, f"The address {address.id} is in use.", subject=address.id)
+            raise CloudError(
+                ErrorReason.CONFLICT,
+                f"The address {address.id} is in use by a machine. Remove it from the machine first.",
+                subject=address.id,
+            )
         address.released_at_ms = self._now_ms()
 
     def ever_allocated(self) -> list[PublicAddress]:
@@ -173,14 +189,20 @@ class DiskStore:
     def find(self, vendor: SimVendor, id: str) -> SimDisk:
         disk = self._disks.get(id)
         if disk is None or disk.vendor.name != vendor.name:
-            raise CloudError(ErrorReason.NOT_FOUND, f"The volume '{id}' does not exist.", subject=id)
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                f"The volume '{id}' does not exist. List the volumes for their ids.",
+                subject=id,
+            )
         return disk
 
     def remove(self, vendor: SimVendor, id: str) -> None:
         disk = self.find(vendor, id)
         if disk.instance:
             raise CloudError(
-                ErrorReason.CONFLICT, f"Volume {id} is currently attached to {disk.instance}", subject=id
+                ErrorReason.CONFLICT,
+                f"The volume {id} is attached to the machine {disk.instance}. Terminate the machine first.",
+                subject=id,
             )
         del self._disks[id]
 

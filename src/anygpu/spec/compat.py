@@ -168,7 +168,7 @@ def translate_cloud_training_body(body: Any) -> Translation:
     settings = dict(_section(plain, "trainingSettings"))
     framework = settings.pop("framework", None)
     if framework is None:
-        raise invalid_document(SOURCE, "is required", place="trainingSettings.framework")
+        raise invalid_document(SOURCE, "is required; add this field", place="trainingSettings.framework")
     translation = Translation()
     translation.put(("trainer",), framework, "trainingSettings.framework")
     config = {_CLOUD_SETTINGS.get(key, key): value for key, value in settings.items()}
@@ -185,7 +185,7 @@ def translate_orchestrate_body(body: Any) -> Translation:
     model, training = dict(_section(plain, "model_params")), dict(_section(plain, "training_params"))
     architecture = model.pop("architecture", None)
     if architecture is None:
-        raise invalid_document(SOURCE, "is required", place="model_params.architecture")
+        raise invalid_document(SOURCE, "is required; add this field", place="model_params.architecture")
     translation = Translation()
     given = {key: plain.get(key) for key in _DATASET_KEYS}
     given |= {f"training_params.{key}": training.pop(key, None) for key in _DATASET_KEYS}

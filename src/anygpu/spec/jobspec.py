@@ -91,7 +91,7 @@ def _parse_command(value: Any) -> Any:
             raise ValueError("is empty; write the command to run")
         return value
     if not isinstance(value, list | tuple) or not 0 < len(value) <= 5000:
-        raise ValueError("is not a command; write a shell command, or a list of at most 5000 words")
+        raise ValueError("is not a command; write a shell command as a string, or a list of 1 to 5000 words")
     words = tuple(as_text(word) for word in value)
     if not all(isinstance(word, str) for word in words):
         raise ValueError("is not a command; write every item of the list as a string")

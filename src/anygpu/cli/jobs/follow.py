@@ -109,7 +109,7 @@ def describe_event(event: Event) -> str:
     if kind == "CheckpointRejected":
         step = data.get("step")
         which = "A checkpoint" if step is None else f"The checkpoint of step {step}"
-        return f"{which} is damaged and not used: {data['reason']}"
+        return f"{which} is damaged and is not used: {data['reason']}"
     if kind in ("TrainingResumed", "TrainingRestarted"):
         return _describe_resume(kind == "TrainingResumed", data)
     if kind == "StopRequested":

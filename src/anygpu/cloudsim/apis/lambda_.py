@@ -150,7 +150,10 @@ class SimulatedLambda:
     async def terminate(self, request: Request) -> Any:
         ids = (await json_body(request)).get("instance_ids")
         if not isinstance(ids, list) or not ids:
-            raise CloudError(ErrorReason.INVALID, "instance_ids must name at least one instance.")
+            raise CloudError(
+                ErrorReason.INVALID,
+                "instance_ids is empty or not a list. Send the id of at least one instance.",
+            )
         instances = [self._find(id) for id in ids]  # check all ids before terminating any
         for instance in instances:
             self._cloud.terminate(instance)
@@ -173,23 +176,32 @@ class SimulatedLambda:
     def _limit_rate(self, api_key: str) -> None:
         now_s = self._cloud.clock.now_s()
         if now_s - self._last_launch_s.get(api_key, float("-inf")) < LAUNCH_EVERY_S:
-            raise CloudError(ErrorReason.THROTTLED, "Too many launches.")
+            raise CloudError(
+                ErrorReason.THROTTLED, "Too many launches in a short time. Wait a few seconds and try again."
+            )
         self._last_launch_s[api_key] = now_s
 
     def _key(self, names: Any) -> LoginKey:
         if not isinstance(names, list) or len(names) != 1:
-            raise CloudError(ErrorReason.INVALID, "Exactly one SSH key must be specified in ssh_key_names.")
+            raise CloudError(
+                ErrorReason.INVALID,
+                "ssh_key_names does not have exactly one name. Send the name of one SSH key.",
+            )
         try:
             return self._cloud.keys.find(VENDOR, "", str(names[0]))
         except CloudError as refusal:
             raise CloudError(
-                ErrorReason.INVALID, f"Specified SSH key does not exist: {names[0]}"
+                ErrorReason.INVALID, f"Specified SSH key does not exist: {names[0]}. Add the key first."
             ) from refusal
 
     def _find(self, id: str) -> Instance:
         instance = self._cloud.instances.get(id)
         if instance is None or instance.vendor is not VENDOR or self._is_forgotten(instance):
-            raise CloudError(ErrorReason.NOT_FOUND, "Specified instance does not exist.", subject=id)
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                "The instance does not exist. List the instances for their ids.",
+                subject=id,
+            )
         return instance
 
     def _is_forgotten(self, instance: Instance) -> bool:
@@ -200,10 +212,16 @@ class SimulatedLambda:
 def _order(body: Mapping[str, Any], key: LoginKey) -> InstanceOrder:
     region, name = required_text(body, "region_name"), body.get("name") or ""
     if region not in REGIONS:
-        raise CloudError(ErrorReason.INVALID, f"Invalid region_name: {region}", subject=region)
+        raise CloudError(
+            ErrorReason.INVALID,
+            f"Invalid region_name: {region}. List the instance types for the names of their regions.",
+            subject=region,
+        )
     if len(name) > NAME_CHARS:
         raise CloudError(
-            ErrorReason.INVALID, f"name must be at most {NAME_CHARS} characters.", subject="name"
+            ErrorReason.INVALID,
+            f"The name is too long. Send at most {NAME_CHARS} characters.",
+            subject="name",
         )
     return InstanceOrder(
         vendor=VENDOR,

@@ -62,7 +62,9 @@ def load_config(file: Path) -> YoloDataConfig:
     text = text_of(file)
     values = _parse(file, text)
     if not isinstance(values, dict):
-        raise BadDataset([Finding(file, "has to be a YAML mapping with the keys train, val and names")])
+        raise BadDataset(
+            [Finding(file, "is not a YAML mapping; write one with the keys train, val and names")]
+        )
     return YoloDataConfig(file=file, values=values, text=text)
 
 

@@ -166,7 +166,7 @@ def test_keypoints_that_do_not_fit_kpt_shape_are_named(tmp_path: Path) -> None:
         ("names: [cat, dog]\ntrain: pictures\n", "data.yaml:2: train: pictures does not exist"),
         ("names: [cat, dog]\ntrain: images/train\nkpt_shape: 5\n", "data.yaml:3: kpt_shape has to be"),
         ("names: [cat\ntrain: x\n", "data.yaml:2: is not valid YAML"),
-        ("just text\n", "data.yaml: has to be a YAML mapping"),
+        ("just text\n", "data.yaml: is not a YAML mapping"),
     ],
 )
 def test_a_wrong_data_yaml_says_what_to_correct(tmp_path: Path, config: str, what: str) -> None:

@@ -42,7 +42,11 @@ VENDOR = SimVendor(
 
 def find_flavor(name: str) -> MachineType:
     if (machine_type := VENDOR.find_type(name)) is None:
-        raise CloudError(ErrorReason.INVALID, f"Flavor {name} could not be found.", subject=name)
+        raise CloudError(
+            ErrorReason.INVALID,
+            f"Flavor {name} could not be found. List the flavors for their names.",
+            subject=name,
+        )
     return machine_type
 
 

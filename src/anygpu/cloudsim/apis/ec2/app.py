@@ -95,9 +95,13 @@ async def _serve_query(account: AwsAccount, request: Request, caller: AwsCaller)
 async def _run_action(account: AwsAccount, action: str, region: str, fields: wire.Fields) -> wire.Fields:
     handler: Callable[..., Awaitable[wire.Fields]] | None = ACTIONS.get(action)
     if handler is None:
-        raise Ec2Error("InvalidAction", f"The action {action} is not valid for this web service.")
+        raise Ec2Error("InvalidAction", f"The action {action} is not one that the simulated EC2 supports.")
     if wire.is_true(fields.get("DryRun")):
-        raise Ec2Error("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+        raise Ec2Error(
+            "DryRunOperation",
+            "The request would have succeeded, but its flag DryRun is set. Send it without the flag to "
+            "execute it.",
+        )
     try:
         return await handler(account.region(region), fields)
     except CloudError as refusal:
@@ -109,7 +113,10 @@ async def _serve_json(account: AwsAccount, request: Request, caller: AwsCaller) 
     try:
         _authorize(account, target, caller)
         if target not in JSON_TARGETS:
-            raise Ec2Error("UnknownOperationException", f"There is no operation {target} here.")
+            raise Ec2Error(
+                "UnknownOperationException",
+                f"The operation {target} is not one that the simulated AWS supports.",
+            )
         answer: dict[str, Any] = JSON_TARGETS[target](account.region(caller.region), await request.json())
     except Ec2Error as failure:
         code = "UnrecognizedClientException" if failure.code == "AuthFailure" else failure.code
@@ -132,7 +139,10 @@ def _authorize(account: AwsAccount, action: str, caller: AwsCaller) -> None:
 def _for_service(failure: Ec2Error, caller: AwsCaller) -> Ec2Error:
     """Return the error with the code that the called service uses: STS has another code than EC2 for an unknown key."""
     if failure.code == "AuthFailure" and caller.service == "sts":
-        return Ec2Error("InvalidClientTokenId", "The security token included in the request is invalid.")
+        return Ec2Error(
+            "InvalidClientTokenId",
+            "The access key of the request does not exist. Use the one that `anygpu cloud-sim` printed.",
+        )
     return failure
 
 

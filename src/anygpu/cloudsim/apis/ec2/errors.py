@@ -34,7 +34,10 @@ def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
     if refusal.reason is ErrorReason.BAD_CREDENTIALS:
         return Ec2Error("AuthFailure", DENIED)
     if refusal.reason is ErrorReason.THROTTLED:
-        return Ec2Error("RequestLimitExceeded", "Request limit exceeded.")
+        return Ec2Error(
+            "RequestLimitExceeded",
+            "Request limit exceeded: too many requests in a short time. Wait and try again.",
+        )
     if refusal.reason is ErrorReason.NO_CAPACITY:
         return Ec2Error("InsufficientInstanceCapacity", _capacity_message(refusal.subject))
     if refusal.reason is ErrorReason.QUOTA:
@@ -42,8 +45,8 @@ def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
     if refusal.reason is ErrorReason.MISMATCH:
         return Ec2Error(
             "IdempotentParameterMismatch",
-            f"Arguments on this idempotent request are inconsistent with arguments used in previous request(s). "
-            f"Client token: {refusal.subject}",
+            f"The client token {refusal.subject} was already used for a request with other parameters. Use a "
+            "new token.",
         )
     return Ec2Error("InvalidParameterValue", refusal.message)
 
@@ -57,10 +60,12 @@ def _capacity_message(machine_type: str) -> str:
 
 def _quota_error(spot: bool) -> Ec2Error:
     if spot:
-        return Ec2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+        return Ec2Error(
+            "MaxSpotInstanceCountExceeded",
+            "Max spot instance count exceeded: the quota of spot instances is used up. Terminate an instance "
+            "first.",
+        )
     return Ec2Error(
         "VcpuLimitExceeded",
-        "You have requested more vCPU capacity than your current vCPU limit of allows for the instance bucket that the "
-        "specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an "
-        "adjustment to this limit.",
+        "The quota of vCPUs for this family of instance types is used up. Terminate an instance first.",
     )

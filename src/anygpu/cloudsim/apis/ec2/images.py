@@ -59,9 +59,11 @@ IMAGES = (
 
 def check_image(region: AwsRegion, id: str) -> None:
     if not id:
-        raise Ec2Error("MissingParameter", "The request must contain the parameter ImageId")
+        raise Ec2Error("MissingParameter", "The request has no parameter ImageId. Send the id of an image.")
     if not any(image.id == id for image in IMAGES):
-        raise Ec2Error("InvalidAMIID.NotFound", f"The image id '[{id}]' does not exist")
+        raise Ec2Error(
+            "InvalidAMIID.NotFound", f"The image id '[{id}]' does not exist. DescribeImages lists the images."
+        )
 
 
 async def describe_images(region: AwsRegion, fields: Fields) -> Fields:

@@ -126,11 +126,15 @@ def _check_request(region: AwsRegion, fields: Fields) -> None:
                 "InvalidGroup.NotFound", f"The security group '{group}' does not exist in VPC '{region.vpc}'"
             )
     if fields.get("InstanceMarketOptions", {}).get("MarketType", "spot") not in ("spot", "capacity-block"):
-        raise Ec2Error("InvalidParameterValue", "Invalid value for MarketType")
+        raise Ec2Error(
+            "InvalidParameterValue",
+            "The value of MarketType is not valid. Send 'spot', or leave it out for an on-demand instance.",
+        )
     target = _reservation_target(fields)
     if target and target not in region.reservations:
         raise Ec2Error(
-            "InvalidCapacityReservationId.NotFound", f"The capacity reservation '{target}' does not exist."
+            "InvalidCapacityReservationId.NotFound",
+            f"The capacity reservation '{target}' does not exist. DescribeCapacityReservations lists them.",
         )
 
 
@@ -150,13 +154,18 @@ def _keys(region: AwsRegion, fields: Fields) -> tuple[str, ...]:
     try:
         return (region.cloud.keys.find(VENDOR, region.name, name).public_key,)
     except CloudError as error:
-        raise Ec2Error("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist") from error
+        raise Ec2Error(
+            "InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist. Create it with ImportKeyPair."
+        ) from error
 
 
 def _requested_zone(region: AwsRegion, fields: Fields) -> str:
     requested = fields.get("Placement", {}).get("AvailabilityZone", "")
     if requested and requested not in VENDOR.zones(region.name):
-        raise Ec2Error("InvalidParameterValue", f"Invalid availability zone: [{requested}]")
+        raise Ec2Error(
+            "InvalidParameterValue",
+            f"The availability zone [{requested}] does not exist. DescribeAvailabilityZones lists the zones.",
+        )
     interfaces = fields.get("NetworkInterface", [{}])
     subnet = fields.get("SubnetId") or interfaces[0].get("SubnetId", "")
     if not subnet:
@@ -165,7 +174,10 @@ def _requested_zone(region: AwsRegion, fields: Fields) -> str:
     for zone, id in region.subnets.items():
         if id == subnet:
             return zone
-    raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist")
+    raise Ec2Error(
+        "InvalidSubnetID.NotFound",
+        f"The subnet ID '{subnet}' does not exist. DescribeSubnets lists the subnets.",
+    )
 
 
 def _root_disk(fields: Fields) -> Mapping[str, str]:
@@ -186,7 +198,10 @@ def _parameters(fields: Fields) -> str:
 def _launch_error(error: CloudError, fields: Fields) -> Ec2Error | CloudError:
     machine_type = fields.get("InstanceType", "")
     if error.reason is ErrorReason.INVALID:
-        return Ec2Error("InvalidParameterValue", f"Invalid value '{machine_type}' for InstanceType.")
+        return Ec2Error(
+            "InvalidParameterValue",
+            f"Invalid value '{machine_type}' for InstanceType. DescribeInstanceTypes lists the instance types.",
+        )
     return error
 
 

@@ -44,7 +44,10 @@ async def describe_subnets(region: AwsRegion, fields: Fields) -> Fields:
         if not ids or id in ids
     ]
     if len(items) < len(ids):
-        raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{ids[0]}' does not exist")
+        raise Ec2Error(
+            "InvalidSubnetID.NotFound",
+            f"The subnet ID '{ids[0]}' does not exist. DescribeSubnets without ids lists the subnets.",
+        )
 
     def facts(item: Mapping[str, object]) -> dict[str, str]:
         return {
@@ -62,7 +65,10 @@ async def describe_subnets(region: AwsRegion, fields: Fields) -> Fields:
 async def create_security_group(region: AwsRegion, fields: Fields) -> Fields:
     name = fields["GroupName"]
     if any(group.name == name for group in region.groups.values()):
-        message = f"The security group '{name}' already exists for VPC '{region.vpc}'"
+        message = (
+            f"The security group '{name}' already exists in VPC '{region.vpc}'. Use it, or choose another "
+            "name."
+        )
         raise Ec2Error("InvalidGroup.Duplicate", message)
     group = SimSecurityGroup(
         id=region.cloud.new_id("sg-"),
@@ -79,7 +85,10 @@ async def authorize_security_group_ingress(region: AwsRegion, fields: Fields) ->
     group = _find_group(region, fields)
     for permission in fields.get("IpPermissions", []):
         if permission in group.ingress:
-            raise Ec2Error("InvalidPermission.Duplicate", "the specified rule already exists")
+            raise Ec2Error(
+                "InvalidPermission.Duplicate",
+                "The security group already has this rule, so nothing was changed.",
+            )
         group.ingress.append(permission)
     return {"return": True, "securityGroupRuleSet": None}
 
@@ -108,7 +117,10 @@ async def delete_security_group(region: AwsRegion, fields: Fields) -> Fields:
             and not instance.state.is_ended
         )
         if mine and group.id in instance_filter_values(region, instance)["instance.group-id"]:
-            raise Ec2Error("DependencyViolation", f"resource {group.id} has a dependent object")
+            raise Ec2Error(
+                "DependencyViolation",
+                f"The security group {group.id} is in use by an instance. Terminate the instance first.",
+            )
     del region.groups[group.id]
     return {"return": True, "groupId": group.id}
 
@@ -151,7 +163,7 @@ async def release_address(region: AwsRegion, fields: Fields) -> Fields:
     try:
         region.cloud.addresses.release(region.cloud.addresses.find(VENDOR, id))
     except CloudError as error:
-        message = f"The allocation ID '{id}' does not exist"
+        message = f"The allocation ID '{id}' does not exist. DescribeAddresses lists the addresses."
         raise Ec2Error("InvalidAllocationID.NotFound", message) from error
     return {"return": True}
 

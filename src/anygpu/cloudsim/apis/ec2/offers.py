@@ -53,7 +53,9 @@ async def describe_instance_types(region: AwsRegion, fields: Fields) -> Fields:
     names = fields.get("InstanceType", [])
     for name in names:
         if VENDOR.find_type(name) is None:
-            message = f"The following supplied instance types do not exist: [{name}]"
+            message = (
+                f"The instance type [{name}] does not exist. DescribeInstanceTypes without names lists all."
+            )
             raise Ec2Error("InvalidInstanceType", message)
     types = [machine_type for machine_type in VENDOR.types if not names or machine_type.name in names]
     shown, token = wire.page(apply_filters(types, fields, _type_filter_values), fields, default=100)

@@ -155,7 +155,8 @@ def get_service_quota(region: AwsRegion, request: dict[str, Any]) -> dict[str, A
     code = request.get("QuotaCode", "")
     if request.get("ServiceCode") != "ec2" or code not in QUOTAS:
         raise Ec2Error(
-            "NoSuchResourceException", f"The request failed because the quota {code} does not exist."
+            "NoSuchResourceException",
+            f"There is no quota with the code {code}. ListServiceQuotas lists the codes.",
         )
     return {"Quota": _quota(region, code)}
 

@@ -32,7 +32,9 @@ async def import_key_pair(region: AwsRegion, fields: Fields) -> Fields:
 def _key_error(error: Exception) -> Ec2Error:
     if isinstance(error, CloudError) and error.reason is ErrorReason.CONFLICT:
         return Ec2Error("InvalidKeyPair.Duplicate", error.message)
-    return Ec2Error("InvalidKey.Format", "Key is not in valid OpenSSH public key format")
+    return Ec2Error(
+        "InvalidKey.Format", "The key is not a public key in OpenSSH format. Send the text of a .pub file."
+    )
 
 
 async def describe_key_pairs(region: AwsRegion, fields: Fields) -> Fields:
@@ -40,7 +42,10 @@ async def describe_key_pairs(region: AwsRegion, fields: Fields) -> Fields:
     keys = region.cloud.keys.all(VENDOR, region.name)
     for name in names:
         if not any(key.name == name for key in keys):
-            raise Ec2Error("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
+            raise Ec2Error(
+                "InvalidKeyPair.NotFound",
+                f"The key pair '{name}' does not exist. DescribeKeyPairs without names lists all.",
+            )
     chosen = [key for key in keys if (not names or key.name in names) and (not ids or key.id in ids)]
     matching = apply_filters(
         chosen, fields, lambda key: {"key-name": key.name, "key-pair-id": key.id}, lambda key: key.tags
@@ -77,7 +82,10 @@ async def describe_volumes(region: AwsRegion, fields: Fields) -> Fields:
     disks = [disk for disk in region.cloud.disks.all(VENDOR) if disk.region == region.name]
     chosen = [disk for disk in disks if not ids or disk.id in ids]
     if len(chosen) < len(ids):
-        raise Ec2Error("InvalidVolume.NotFound", f"The volume '{ids[0]}' does not exist.")
+        raise Ec2Error(
+            "InvalidVolume.NotFound",
+            f"The volume '{ids[0]}' does not exist. DescribeVolumes without ids lists all.",
+        )
     shown, token = wire.page(
         apply_filters(chosen, fields, _disk_filter_values, lambda disk: disk.tags), fields
     )
@@ -121,7 +129,10 @@ async def describe_capacity_reservations(region: AwsRegion, fields: Fields) -> F
     ids = fields.get("CapacityReservationId", [])
     for id in ids:
         if id not in region.reservations:
-            message = f"The capacity reservation '{id}' does not exist."
+            message = (
+                f"The capacity reservation '{id}' does not exist. DescribeCapacityReservations without ids lists "
+                "all."
+            )
             raise Ec2Error("InvalidCapacityReservationId.NotFound", message)
     chosen = [each for each in region.reservations.values() if not ids or each.id in ids]
     matching = apply_filters(

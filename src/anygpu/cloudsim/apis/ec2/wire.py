@@ -158,7 +158,10 @@ def _passes_filter(
         return _matches_any(list(tags), values)
     by_name = facts()
     if name not in by_name:
-        raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+        raise Ec2Error(
+            "InvalidParameterValue",
+            f"The filter '{name}' is not one that the simulated EC2 supports. Leave it out.",
+        )
     return _matches_any(by_name[name], values)
 
 

@@ -142,7 +142,11 @@ class SimulatedPaperspace:
             _checked_region(body),
         )
         if required_text(body, "templateId") not in {template.id for template in TEMPLATES}:
-            raise CloudError(ErrorReason.NOT_FOUND, "Template not found", subject="templateId")
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                "Template not found: no OS template has this templateId. List the OS templates for their ids.",
+                subject="templateId",
+            )
         if not isinstance(body.get("diskSize"), int):
             raise CloudError(ErrorReason.INVALID, "diskSize is required", subject="diskSize")
         script = self._scripts.boot_script(body.get("startupScriptId"))
@@ -167,7 +171,11 @@ class SimulatedPaperspace:
     def _find(self, id: str) -> Instance:
         instance = self._cloud.instances.get(id)
         if instance is None or instance.vendor is not VENDOR or instance.ended_at_ms is not None:
-            raise CloudError(ErrorReason.NOT_FOUND, "Machine not found", subject=id)
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                "Machine not found: no machine has this id. List the machines for their ids.",
+                subject=id,
+            )
         return instance
 
     # Events
@@ -179,7 +187,10 @@ class SimulatedPaperspace:
 
     async def event(self, request: Request) -> Any:
         if (event := self._events.get(request.path_params["id"])) is None:
-            raise CloudError(ErrorReason.NOT_FOUND, "Machine event not found")
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                "Machine event not found: no event has this id. List the machine events for their ids.",
+            )
         return event
 
     def _add_event(self, name: str, instance: Instance) -> dict[str, Any]:
@@ -216,7 +227,11 @@ class SimulatedPaperspace:
 def _checked_region(body: Mapping[str, Any]) -> str:
     region = required_text(body, "region").lower()
     if region not in VENDOR.regions:
-        raise CloudError(ErrorReason.INVALID, f"Invalid region {region}", subject=region)
+        raise CloudError(
+            ErrorReason.INVALID,
+            f"Invalid region {region}. Send the name of a region of Paperspace.",
+            subject=region,
+        )
     return region
 
 

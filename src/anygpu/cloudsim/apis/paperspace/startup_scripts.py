@@ -51,7 +51,11 @@ class StartupScripts:
         body = await json_body(request)
         script = required_text(body, "script")
         if len(script.encode()) > MAX_SCRIPT_BYTES:
-            raise CloudError(ErrorReason.INVALID, "script must be at most 16 KB", subject="script")
+            raise CloudError(
+                ErrorReason.INVALID,
+                "The startup script is larger than 16 KB, which is the limit. Send a shorter one.",
+                subject="script",
+            )
         made = StartupScript(
             id=self._cloud.new_id("sc", 10),
             name=required_text(body, "name"),
@@ -72,7 +76,11 @@ class StartupScripts:
 
     def _find(self, id: str) -> StartupScript:
         if (script := self._scripts.get(id)) is None:
-            raise CloudError(ErrorReason.NOT_FOUND, "Startup script not found", subject=id)
+            raise CloudError(
+                ErrorReason.NOT_FOUND,
+                "Startup script not found: no script has this id. List the startup scripts for their ids.",
+                subject=id,
+            )
         return script
 
     def _json(self, script: StartupScript) -> dict[str, Any]:

@@ -144,7 +144,11 @@ class SimulatedRunPod:
     async def act(self, request: Request) -> Any:
         instance, action = self._find(request), required_text(await json_body(request), "action")
         if action not in ACTIONS[status(instance)]:
-            raise CloudError(ErrorReason.CONFLICT, f"{action} is not valid now", subject=instance.id)
+            raise CloudError(
+                ErrorReason.CONFLICT,
+                f"The action {action} is not valid for the current status of the pod. Read its status first.",
+                subject=instance.id,
+            )
         if action == "terminate":
             self._terminate(instance)
             return Response(status_code=204)
@@ -177,7 +181,9 @@ class SimulatedRunPod:
     def _find(self, request: Request) -> Instance:
         instance = self._cloud.instances.get(request.path_params["id"])
         if instance is None or instance.vendor is not VENDOR or instance.id in self._deleted:
-            raise CloudError(ErrorReason.NOT_FOUND, "resource not found")
+            raise CloudError(
+                ErrorReason.NOT_FOUND, "resource not found: no pod has this id. List the pods for their ids."
+            )
         return instance
 
     # Money

@@ -22,7 +22,7 @@ ACTIONS = {
 def order_of(body: Mapping[str, Any], data_center: str, id: str) -> InstanceOrder:
     gpu = body.get("gpu")
     if not isinstance(gpu, dict):
-        raise CloudError(ErrorReason.INVALID, "$: exactly one of gpu, cpu is required")
+        raise CloudError(ErrorReason.INVALID, "$: exactly one of gpu, cpu is required; send one of the two")
     args = body.get("args") or ""
     env = {str(name): str(value) for name, value in (body.get("env") or {}).items()}
     serves_ssh = SSH in (body.get("ports") or ()) and (not args or START in args)
