@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts import build_web
 
 pytestmark = pytest.mark.extended
 
@@ -55,6 +56,7 @@ class Installed:
 @pytest.fixture(scope="session")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a user gets from `git clone`, as far as the installation needs it."""
+    build_web.ensure_built()  # once, and not by each tool
     directory = tmp_path_factory.mktemp("clone") / "anygpu"
     directory.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
