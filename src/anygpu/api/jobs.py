@@ -21,7 +21,7 @@ class SubmittedJob(ApiModel):
 
 
 class JobProgress(ApiModel):
-    """Progress as the newest attempt reported it. Fields that it did not report are null."""
+    """Progress as the newest attempt that reported any. Fields that it did not report are null."""
 
     fraction: float | None = Field(examples=[0.3])
     step: int | float | None = Field(examples=[120])
@@ -74,6 +74,28 @@ class JobPlace(ApiModel):
     price_microusd_per_hour: int = Field(examples=[750_000], description="0 for a free machine.")
 
 
+class RemainingWork(ApiModel):
+    """The predicted rest of a job that has not ended. In nine of ten cases it is between low and high."""
+
+    seconds: float = Field(examples=[1240.0])
+    low_s: float = Field(examples=[900.0])
+    high_s: float = Field(examples=[1900.0])
+    cost_microusd: int = Field(examples=[210_000])
+    cost_low_microusd: int = Field(examples=[150_000])
+    cost_high_microusd: int = Field(examples=[320_000])
+
+
+class MainMetricDetails(ApiModel):
+    """The metric of a job that a person would look at first, and its curve in a few points."""
+
+    name: str = Field(examples=["val/accuracy"])
+    value: float | str = Field(examples=[0.91], description="The newest value.")
+    step: int = Field(examples=[1200])
+    spark: list[float] = Field(
+        examples=[[0.42, 0.77, 0.91]], description="At most 32 values, evenly spaced, oldest first."
+    )
+
+
 class JobSummary(ApiModel):
     """One job in a list."""
 
@@ -87,6 +109,7 @@ class JobSummary(ApiModel):
     ended_at: str | None = Field(examples=[None])
     person: str = Field(examples=["me"])
     tags: list[str] = Field(examples=[["demo"]])
+    notes: str = Field(examples=[""])
     backend: str | None = Field(examples=["local"])
     place: JobPlace | None = Field(description="Null before the first attempt.")
     execution_id: str | None = Field(examples=[MACHINE])
@@ -98,6 +121,18 @@ class JobSummary(ApiModel):
     work_lost_microusd: int = Field(examples=[0], description="What the lost work cost.")
     resume: ResumeDetails | None = Field(examples=[None])
     cost_microusd: int = Field(examples=[0])
+    max_cost_microusd: int | None = Field(examples=[None], description="The budget of the job.")
+    deadline_at: str | None = Field(examples=[None])
+    remaining: RemainingWork | None = Field(
+        description="From the newest prediction; null without one, and after the end."
+    )
+    main_metric: MainMetricDetails | None
+    attempt_marks: list[float] = Field(
+        examples=[[]], description="Fractions of the work at which the job continued on another machine."
+    )
+    interruptions: int = Field(
+        examples=[0], description="How often a machine was taken away or lost during training."
+    )
     retries_used: int = Field(examples=[0])
     resumed_from: str | None = Field(examples=[None])
     cancel_requested: bool = Field(examples=[False])
@@ -192,13 +227,6 @@ class JobPrediction(ApiModel):
     confidence: str = Field(examples=["medium"])
 
 
-class RemainingWork(ApiModel):
-    """The predicted time and cost until a job ends."""
-
-    seconds: float = Field(examples=[1240.0])
-    cost_microusd: int = Field(examples=[210_000])
-
-
 class BetterOfferLocation(ApiModel):
     """Backend, region and machine of the better offer that a running job could migrate to."""
 
@@ -273,6 +301,47 @@ class JobDetails(JobSummary):
     spec: dict[str, Any] = Field(
         examples=[{"script": "train.py", "args": ["--epochs", "3"], "name": "digits"}]
     )
+
+
+class JobCountList(ApiModel):
+    """The number of jobs that match some filters, by status."""
+
+    all: int = Field(examples=[7])
+    active: int = Field(examples=[3], description="Queued and running.")
+    queued: int = Field(examples=[1])
+    running: int = Field(examples=[2])
+    completed: int = Field(examples=[2])
+    failed: int = Field(examples=[1])
+    cancelled: int = Field(examples=[1])
+    exact: bool = Field(
+        examples=[True], description="False: more jobs match; only the newest 10,000 were counted."
+    )
+
+
+class ProjectSummary(ApiModel):
+    """What a project does and spends now."""
+
+    project: str = Field(examples=["default"])
+    active: int = Field(examples=[3], description="Queued and running jobs.")
+    queued: int = Field(examples=[1])
+    hourly_microusd: int = Field(examples=[750_000], description="Price of the machines that are rented now.")
+    machines: int = Field(
+        examples=[1], description="Machines that the project uses, besides that of the server."
+    )
+    machines_without_job: int | None = Field(
+        examples=[None],
+        description="At all backends, as last listed; null for callers who are not operators.",
+    )
+
+
+class JobEdit(RequestModel):
+    """Changes of a job. What is left out stays as it is."""
+
+    name: str | None = Field(default=None, max_length=200, examples=["digits"], description="Empty: no name.")
+    tags: list[str] | None = Field(default=None, max_length=200, examples=[["night"]])
+    add_tags: list[str] = Field(default_factory=list, max_length=200, examples=[["best"]])
+    remove_tags: list[str] = Field(default_factory=list, max_length=200, examples=[[]])
+    notes: str | None = Field(default=None, max_length=10_000, examples=["Larger batch, same result."])
 
 
 class MigrationRequest(RequestModel):

@@ -59,6 +59,7 @@ SECTIONS = {
         CommandInfo("logs", "jobs.outputs", "print a job's output"),
         CommandInfo("watch", "jobs.watch", "show a job's charts, progress and telemetry live"),
         CommandInfo("start", "jobs.jobs", "start waiting jobs before others"),
+        CommandInfo("edit", "jobs.edit", "change the name, tags or notes of a job"),
         CommandInfo("cancel", "jobs.jobs", "cancel jobs"),
         CommandInfo("rm", "jobs.jobs", "delete jobs that have ended"),
         CommandInfo("resume", "jobs.jobs", "start a new job from an ended job's newest checkpoint"),

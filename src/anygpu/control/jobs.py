@@ -3,7 +3,8 @@
 Each operation writes an event; the supervisor then acts on the event.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from anygpu.control.clock import Clock, Randomness, WakeSignal
@@ -16,6 +17,7 @@ from anygpu.events.types import (
     CancelRequested,
     Event,
     HoldEnded,
+    JobEdited,
     JobSubmitted,
     MigrateRequested,
     StartRequested,
@@ -42,6 +44,15 @@ def require_supported(spec: JobSpec, *, may_run_in_place: bool) -> None:
     problems = [*files, *unsupported_fields(spec), *trainer_problems(spec)]
     if problems:
         raise InvalidSpec(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedFields:
+    """New values of what a user can edit after submission. None: unchanged."""
+
+    name: str | None = None
+    tags: tuple[str, ...] | None = None
+    notes: str | None = None
 
 
 class CheckSubmission(Protocol):
@@ -99,6 +110,21 @@ class Jobs:
             return [] if done else [CancelRequested(person=scope.person)]
 
         return await self._transact(scope, job_id, decide)
+
+    async def edit(self, scope: Scope, job_id: str, change: Callable[[JobView], EditedFields]) -> JobView:
+        """Change the name, tags or notes of a job, also after its end. Values that stay the same write no event."""
+
+        def decide(view: JobView) -> list[Event]:
+            edited = change(view)
+            new = JobEdited(
+                name=None if edited.name in (None, view.name) else edited.name,
+                tags=None if edited.tags in (None, view.tags) else edited.tags,
+                notes=None if edited.notes in (None, view.notes) else edited.notes,
+            )
+            return [] if new == JobEdited() else [replace(new, person=scope.person)]
+
+        written = await self._journal.transact(scope, job_id, decide, at_ms=self._clock.wall_ms())
+        return written.view
 
     async def start(self, scope: Scope, job_id: str) -> JobView:
         """Ask to start a waiting job before the other waiting jobs of its project.
@@ -174,6 +200,7 @@ class Jobs:
         same = old.spec.model_dump(
             mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"}
         )
+        same |= {"name": old.name or None, "tags": list(old.tags)}
         spec = from_mapping(merge(same, overrides), source="resume")
         return await self._submit(scope, await self._resume_event(scope, spec, old, step))
 

@@ -46,7 +46,7 @@ def running_cost(attempt: AttemptView, billed_s: float) -> int:
 
     Zero until a machine of the attempt was seen.
     """
-    if not attempt.hourly_microusd or not _had_machine(attempt):
+    if not attempt.hourly_microusd or not has_machine(attempt):
         return 0
     return attempt.offer.billing.cost_microusd(attempt.hourly_microusd, int(max(0.0, billed_s)) + 1)
 
@@ -79,10 +79,11 @@ def _billing_start_ms(attempt: AttemptView, observation: Observation | None) -> 
         return observation.started_at_ms
     if attempt.started_at_ms is not None:
         return attempt.started_at_ms
-    return attempt.launching_at_ms if _had_machine(attempt) else None
+    return attempt.launching_at_ms if has_machine(attempt) else None
 
 
-def _had_machine(attempt: AttemptView) -> bool:
+def has_machine(attempt: AttemptView) -> bool:
+    """Return whether a machine of the attempt was seen."""
     return attempt.handle is not None or attempt.claimant is not None or attempt.started_at_ms is not None
 
 

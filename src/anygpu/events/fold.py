@@ -31,6 +31,7 @@ from anygpu.events.types import (
     JobCancelled,
     JobCompleted,
     JobDeleted,
+    JobEdited,
     JobFailed,
     JobPlanned,
     JobSubmitted,
@@ -447,6 +448,16 @@ def _(event: JobFailed, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: JobCancelled, view: JobView, at_ms: int) -> JobView:
     return _end_job(event, view, at_ms, Status.CANCELLED)
+
+
+@_apply.register
+def _(event: JobEdited, view: JobView, at_ms: int) -> JobView:
+    return replace(
+        view,
+        name=view.name if event.name is None else event.name,
+        edited_tags=view.edited_tags if event.tags is None else event.tags,
+        notes=view.notes if event.notes is None else event.notes,
+    )
 
 
 @_apply.register

@@ -191,6 +191,16 @@ class StartRequested(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobEdited(Event):
+    """A user changed the name, the tags or the notes of the job. None means unchanged."""
+
+    name: str | None = None  # empty: the job has no name any more
+    tags: tuple[str, ...] | None = None
+    notes: str | None = None
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
     """The agent has reported how the user's process ended and how much data the attempt stored."""
 
@@ -318,7 +328,7 @@ class DamagedEvent(Event):
 
 
 TERMINAL = (JobCompleted, JobFailed, JobCancelled)
-AFTERWARDS = (OrphanEnded, MeterDiffered, JobDeleted)  # events that may follow the end of a job
+AFTERWARDS = (OrphanEnded, MeterDiffered, JobEdited, JobDeleted)  # events that may follow the end of a job
 
 EVENTS: tuple[type[Event], ...] = (
     JobSubmitted,
@@ -339,6 +349,7 @@ EVENTS: tuple[type[Event], ...] = (
     CancelRequested,
     MigrateRequested,
     StartRequested,
+    JobEdited,
     AttemptEnded,
     AttemptLost,
     HoldStarted,

@@ -133,7 +133,13 @@ class JobView:
     prediction: Prediction | None = None  # the newest prediction
     calibrated: int = 0  # the attempt whose steps the newest prediction uses
     better: BetterPlace | None = None  # a better offer for the rest of the job
+    edited_tags: tuple[str, ...] | None = None  # None: those of the spec
+    notes: str = ""
     damaged: str = ""  # why the events of the job cannot be folded; the view then has only what is known
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.spec.tags if self.edited_tags is None else self.edited_tags
 
     @property
     def is_terminal(self) -> bool:

@@ -97,6 +97,18 @@ class Client:
     def cancel(self, job_id: str) -> Json:
         return self._post(_job_path(job_id, "cancel"), repeatable=True)
 
+    def edit(self, job_id: str, **changes: Any) -> Json:
+        """Change `name`, `tags`, `add_tags`, `remove_tags` or `notes` of a job, also after its end."""
+        return self._patch(_job_path(job_id), changes)
+
+    def counts(self, **filters: Any) -> Json:
+        """Return how many jobs match the filters, by status."""
+        return self._get(f"{ROOT}/training/counts", filters)
+
+    def summary(self) -> Json:
+        """Return what the project does and spends now."""
+        return self._get(f"{ROOT}/summary")
+
     def start(self, job_id: str) -> Json:
         return self._post(_job_path(job_id, "start"), repeatable=True)
 
@@ -346,6 +358,10 @@ class Client:
 
     def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
         answer: Json = self.http.request("GET", path, query=query).json()
+        return answer
+
+    def _patch(self, path: str, body: Any) -> Json:
+        answer: Json = self.http.request("PATCH", path, body=body, repeatable=True).json()
         return answer
 
     def _post(self, path: str, body: Any = None, **more: Any) -> Json:

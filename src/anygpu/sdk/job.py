@@ -1,7 +1,7 @@
 """`Job`: status, logs, metrics, result and files of one submitted job."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -197,6 +197,21 @@ class Job:
 
     def cancel(self) -> None:
         self._client.cancel(self.id)
+
+    def edit(
+        self,
+        *,
+        name: str | None = None,
+        tags: Sequence[str] | None = None,
+        notes: str | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+    ) -> None:
+        """Change the name, tags or notes of this job, also after its end. What is left out stays as it is."""
+        changes = {"name": name, "tags": None if tags is None else list(tags), "notes": notes}
+        more = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
+        given = {key: value for key, value in changes.items() if value is not None}
+        self._client.edit(self.id, **given, **{key: value for key, value in more.items() if value})
 
     def start(self) -> None:
         """Start this job before the other waiting jobs of its project, as soon as a machine is free."""

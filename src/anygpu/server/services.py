@@ -12,6 +12,7 @@ from anygpu.control.agents.service import AgentService
 from anygpu.control.clock import Clock
 from anygpu.control.jobs import Jobs
 from anygpu.server.jobs.planning import JobPlanner
+from anygpu.server.jobs.project_summary import OrphanCounter
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.jobs.summaries import SummaryReader
 from anygpu.server.live.stream import StreamSources
@@ -50,6 +51,7 @@ class Services:
     stream_sources: StreamSources
     stream_access: StreamAccessWatch
     summaries: SummaryReader
+    orphan_counter: OrphanCounter
     summary_feeds: SummaryFeeds
     queue: QueueSnapshot
     metrics: ServerMetrics

@@ -4,7 +4,7 @@ The view of a job is computed from its events (`anygpu.events.fold`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from anygpu.errors import JobDamaged
@@ -45,7 +45,7 @@ class TransactionResult:
 class JobQuery:
     """Filters for a page of jobs, newest first. A job must match every field that is set."""
 
-    status: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()  # `active`: every status that is not terminal
     phase: tuple[str, ...] = ()
     name: str | None = None  # exact
     id_prefix: str | None = None
@@ -53,7 +53,7 @@ class JobQuery:
     tag: str | None = None
     backend: str | None = None  # of the newest attempt
     person: str | None = None
-    text: str | None = None  # words (prefixes) in name, tags, script, command, model
+    text: str | None = None  # words (prefixes) in name, tags, notes, script, command, model
     submitted_after_ms: int | None = None  # inclusive
     submitted_before_ms: int | None = None  # exclusive
     cursor: str | None = None
@@ -64,6 +64,22 @@ class JobQuery:
 class JobPage:
     jobs: tuple[JobView, ...]
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """The number of jobs by status. If there are very many, they are counted up to a limit, newest first."""
+
+    by_status: Mapping[str, int]
+    is_exact: bool = True
+
+
+def has_filters(query: JobQuery) -> bool:
+    """Return whether a query leaves out any job. The page (cursor and limit) does not matter."""
+    return replace(query, cursor=None, limit=JobQuery().limit) != JobQuery()
+
+
+COUNT_LIMIT = 10_000  # jobs that are counted for a query with filters
 
 
 def require_intact(view: JobView) -> None:
@@ -115,6 +131,13 @@ class Journal(Protocol):
         ...
 
     async def find(self, scope: Scope, query: JobQuery) -> JobPage: ...
+
+    async def count(self, scope: Scope, query: JobQuery) -> JobCounts:
+        """Return how many jobs match the filters, by status.
+
+        The counts of a whole project are exact. With filters, at most `COUNT_LIMIT` jobs are counted.
+        """
+        ...
 
     async def live(self) -> Sequence[JobView]:
         """Return the current states of all jobs, of all organisations, that have not ended, oldest first."""

@@ -1,8 +1,9 @@
 """Interface of the store for what agents report: metrics, logs, progress, telemetry and heartbeats."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from anygpu.events.facts import Marks
 from anygpu.store.logs.page import LinePage
@@ -33,6 +34,24 @@ class ReportBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MainMetric:
+    """The metric that a list shows of a job: its newest value, and the means of stretches of `width` points.
+
+    When there are `MAX_POINTS` means, neighbours are joined and the width doubles.
+    """
+
+    MAX_POINTS: ClassVar[int] = 32
+
+    name: str
+    value: float = math.nan
+    step: int = 0
+    means: tuple[float, ...] = ()
+    partial_sum: float = 0.0  # of the points that are not in a mean yet
+    partial_count: int = 0
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportState:
     """The state of an attempt's reports: how much is stored, and the newest progress, phase and telemetry."""
 
@@ -44,6 +63,7 @@ class ReportState:
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     last_seen_ms: int = 0
     dropped_points: int = 0  # invalid, or beyond the limits of anygpu.bounds
+    main_metric: MainMetric | None = None  # also has the points of earlier attempts
 
 
 LOG_QUOTA_BYTES = 256 * 2**20  # per job

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 
 from anygpu.errors import NotFound
+from anygpu.events.facts import Status
 from anygpu.events.view import JobView
 from anygpu.store.journal import JobQuery
 
 MAX_WORD = 24  # only this many characters of a word are indexed
 MAX_WORDS = 48
 MAX_TERM = 300
+ACTIVE = tuple(str(status) for status in Status if not status.is_terminal)
 ID_SUFFIX_DIGITS = 12  # after the last dash of an id
 
 _WORD = re.compile(r"[^\W_]+")
@@ -24,14 +26,19 @@ def search_terms(view: JobView) -> frozenset[str]:
 
 
 def changing_terms(view: JobView) -> frozenset[str]:
-    """Return the search terms for status, phase and backend, which events can change.
+    """Return the search terms for status, phase and backend.
 
-    All other terms of a job are constant.
+    All other terms of a job change only when a user edits it; see `editable_fields`.
     """
     terms = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
         terms.add(make_term("backend", view.newest_attempt.offer.backend))
     return frozenset(terms)
+
+
+def editable_fields(view: JobView) -> tuple[object, ...]:
+    """Return what a user can edit. If it has not changed, only `changing_terms` can have."""
+    return view.name, view.tags, view.notes
 
 
 def query_groups(query: JobQuery) -> list[tuple[str, ...]]:
@@ -41,11 +48,17 @@ def query_groups(query: JobQuery) -> list[tuple[str, ...]]:
         (make_term(kind, value),) for kind, value in exact.items() if value is not None
     ]
     if query.status:
-        groups.append(tuple(f"status:{status}" for status in dict.fromkeys(query.status)))
+        groups.append(tuple(f"status:{status}" for status in dict.fromkeys(_statuses(query))))
     if query.phase:
         groups.append(tuple(f"phase:{phase}" for phase in dict.fromkeys(query.phase)))
     groups += [(f"word:{word}",) for word in split_words(query.text or "")]
     return groups
+
+
+def _statuses(query: JobQuery) -> Iterator[str]:
+    """Yield the statuses of a query. `active` stands for all that are not terminal."""
+    for status in query.status:
+        yield from ACTIVE if status == "active" else (status,)
 
 
 def make_term(kind: str, value: str) -> str:
@@ -102,7 +115,7 @@ def decode_cursor(cursor: str) -> int:
 def _spec_terms(view: JobView) -> Iterator[str]:
     yield make_term("person", view.person)
     yield make_term("name", view.name)
-    yield from (make_term("tag", tag) for tag in view.spec.tags)
+    yield from (make_term("tag", tag) for tag in view.tags)
     for word in split_words(_searchable_text(view))[:MAX_WORDS]:
         # Every prefix is a term, so that a prefix is found in one look-up, like a whole word.
         yield from (f"word:{word[:end]}" for end in range(1, len(word) + 1))
@@ -112,5 +125,5 @@ def _searchable_text(view: JobView) -> str:
     spec = view.spec
     command = spec.command if isinstance(spec.command, str) else " ".join(spec.command or ())
     model = spec.config.get("model", "")
-    parts = (view.name, *spec.tags, spec.script or "", spec.trainer or "", str(model)[:MAX_TERM], command)
-    return " ".join(parts)
+    source = (spec.script or "", spec.trainer or "", str(model)[:MAX_TERM], command)
+    return " ".join((view.name, *view.tags, *source, view.notes))

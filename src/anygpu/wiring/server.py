@@ -27,7 +27,9 @@ from anygpu.server.encoding import format_time
 from anygpu.server.http.middleware import AccessRules
 from anygpu.server.http.origins import Origin, accepted_hosts, parse_origin
 from anygpu.server.jobs.admission import JobAdmission
+from anygpu.server.jobs.machines import load_inventory
 from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
+from anygpu.server.jobs.project_summary import OrphanCounter
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.jobs.summaries import SummaryReader
 from anygpu.server.live.hub import Hub
@@ -43,7 +45,7 @@ from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
 from anygpu.settings import InvalidSettings, LimitSettings, Settings
 from anygpu.store.blobs.uploads import Plans
-from anygpu.store.journal import OnCommit
+from anygpu.store.journal import Journal, OnCommit
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.tokens import Tokens
@@ -210,6 +212,7 @@ async def _assemble(
         ),
         stream_access=stream_access,
         summaries=summaries,
+        orphan_counter=OrphanCounter(_orphan_count(backends, stores.journal)),
         summary_feeds=SummaryFeeds(summary_sources, hub),
         queue=queue,
         metrics=ServerMetrics(),
@@ -245,6 +248,13 @@ async def _assemble(
         recording=recording,
         recorder=OutcomeRecorder(stores.journal, stores.reports, stores.outcomes, log.failure),
     )
+
+
+def _orphan_count(backends: BackendManager, journal: Journal) -> Callable[[], Awaitable[int]]:
+    async def count() -> int:
+        return len((await load_inventory(backends, journal)).orphans)
+
+    return count
 
 
 def _notify_all(*listeners: OnCommit) -> OnCommit:

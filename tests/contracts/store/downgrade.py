@@ -10,8 +10,16 @@ TABLES_ADDED = {
     "0004": ("outcomes",),
     "0005": ("deleted_jobs",),
     "0006": ("properties",),
+    "0007": ("log_marks",),
+    "0008": ("job_counts",),
 }
-COLUMNS_ADDED = {"0006": (("tokens", "parent", "tokens_of_parent"),)}  # table, column, its index
+COLUMNS_ADDED = {  # table, column, its index
+    "0006": (("tokens", "parent", "tokens_of_parent"),),
+    "0007": tuple(
+        ("attempts", name, "") for name in ("log_lines", "log_line_start", "log_marked", "log_marked_ms")
+    ),
+    "0008": (("attempts", "main_metric", ""),),
+}
 
 
 def downgrade(connection: Connection, to: str) -> None:
@@ -20,6 +28,7 @@ def downgrade(connection: Connection, to: str) -> None:
             execute(connection, f"DROP TABLE {table}")
     for version, columns in COLUMNS_ADDED.items():
         for table, column, index in columns if version > to else ():
-            execute(connection, f"DROP INDEX {index}")
+            if index:
+                execute(connection, f"DROP INDEX {index}")
             execute(connection, f"ALTER TABLE {table} DROP COLUMN {column}")
     execute(connection, "UPDATE alembic_version SET version_num = ?", (to,))

@@ -41,6 +41,7 @@ from anygpu.events.types import (
     JobCancelled,
     JobCompleted,
     JobDeleted,
+    JobEdited,
     JobFailed,
     JobPlanned,
     JobSubmitted,
@@ -236,6 +237,7 @@ EXAMPLES: tuple[Event, ...] = (
     MachineStarted(attempt=1, started_at_ms=7, price_microusd_per_hour=8),
     MigrateRequested(to="cloud", person="me"),
     StartRequested(person="me"),
+    JobEdited(name="new", tags=("a",), notes="b", person="me"),
     HoldStarted(attempt=1, until_ms=9),
     HoldEnded(attempt=1, reason="release", person="me"),
     AttemptStranded(attempt=1, reason="not configured"),
@@ -326,6 +328,14 @@ def test_a_held_machine_is_held_once_and_until_somebody_lets_it_go() -> None:
     for wrong in (HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time")):
         with pytest.raises(InvalidEvent):
             after(*failed, HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time"), wrong)
+
+
+def test_an_edit_changes_only_what_it_names_also_after_the_end() -> None:
+    edited = after(*started(1), JobEdited(name="new", tags=("a",)))
+    assert (edited.name, edited.tags, edited.notes) == ("new", ("a",), "")
+    cancelled = after(CancelRequested(), JobCancelled(), JobEdited(notes="why"))
+    assert (cancelled.notes, cancelled.tags, cancelled.is_terminal) == ("why", cancelled.spec.tags, True)
+    assert after(JobEdited(tags=("a",)), JobEdited(tags=())).tags == ()
 
 
 def test_a_requested_start_skips_the_delay_and_is_fulfilled_by_the_next_launch() -> None:

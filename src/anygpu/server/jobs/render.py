@@ -7,16 +7,19 @@ from typing import Any
 
 from anygpu.bounds import PROGRESS, valid_progress
 from anygpu.control.money import cost_at, format_dollars
+from anygpu.control.progress import deadline_ms
 from anygpu.control.resume import FirstSteps
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
-from anygpu.server.jobs.attempts import render_attempt, resume_state
+from anygpu.server.jobs.attempts import describe_end, render_attempt, resume_state
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Dataset, Workdir
-from anygpu.store.reports import ReportState, SeriesSummary
+from anygpu.store.main_metric import spark_of
+from anygpu.store.reports import MainMetric, ReportState, SeriesSummary
 
 JsonObject = dict[str, Any]
+NOTHING = ReportState()
 GAINS = ("saves_microusd", "saves_low_microusd", "sooner_s", "sooner_low_s")
 
 
@@ -25,6 +28,7 @@ def render_job(
     row: ReportState,
     series: Sequence[SeriesSummary],
     *,
+    earlier: ReportState = NOTHING,
     recent_logs: Sequence[str] = (),
     queue_position: int | None,
     queue_wait_s: float | None = None,
@@ -32,7 +36,7 @@ def render_job(
 ) -> JsonObject:
     """Return everything about a job, as `JobDetails`."""
     return {
-        **render_summary(view, row, queue_position=queue_position, now_ms=now_ms),
+        **render_summary(view, row, earlier=earlier, queue_position=queue_position, now_ms=now_ms),
         "metrics": {each.name: each.last for each in series},
         "attempts": [render_attempt(view, each, now_ms) for each in view.attempts],
         "telemetry": dict(row.telemetry),
@@ -48,8 +52,18 @@ def render_job(
     }
 
 
-def render_summary(view: JobView, row: ReportState, *, queue_position: int | None, now_ms: int) -> JsonObject:
-    """Return the entry of a job in a list, as `JobSummary`."""
+def render_summary(
+    view: JobView,
+    row: ReportState,
+    *,
+    earlier: ReportState = NOTHING,
+    queue_position: int | None,
+    now_ms: int,
+) -> JsonObject:
+    """Return the entry of a job in a list, as `JobSummary`.
+
+    `earlier` has the reports of an earlier attempt, which are shown until the newest one reports.
+    """
     newest = view.newest_attempt
     return {
         "id": view.id,
@@ -61,11 +75,12 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "updated_at": format_time(view.updated_at_ms),
         "ended_at": format_optional_time(view.ended_at_ms),
         "person": view.person,
-        "tags": list(view.spec.tags),
+        "tags": list(view.tags),
+        "notes": view.notes,
         "backend": newest.offer.backend if newest else None,
         "place": _render_place(newest) if newest else None,
         "execution_id": newest.name if newest else None,
-        "progress": render_progress(view, row.progress),
+        "progress": (progress := render_progress(view, row.progress or earlier.progress)),
         "attempt": newest.number if newest else 0,
         "checkpoint": _render_checkpoint(view.newest_checkpoint),
         "artifacts": len(view.artifacts),
@@ -73,6 +88,12 @@ def render_summary(view: JobView, row: ReportState, *, queue_position: int | Non
         "work_lost_microusd": view.work_lost_microusd,
         "resume": None if newest is None else render_resume(newest, row),
         "cost_microusd": cost_at(view, now_ms),
+        "max_cost_microusd": view.spec.limits.max_cost_microusd,
+        "deadline_at": format_optional_time(deadline_ms(view)),
+        "remaining": render_remaining_work(view, now_ms),
+        "main_metric": render_main_metric(row.main_metric or earlier.main_metric),
+        "attempt_marks": attempt_marks(view, progress),
+        "interruptions": count_interruptions(view),
         "retries_used": view.retries_used,
         "resumed_from": view.resumed_from,
         "cancel_requested": view.cancel_requested,
@@ -100,14 +121,48 @@ def render_prediction(prediction: Prediction | None) -> JsonObject | None:
 
 
 def render_remaining_work(view: JobView, now_ms: int) -> JsonObject | None:
-    """Return the predicted seconds and cost until the end of a job; None without a prediction or after the end."""
-    if view.prediction is None or view.is_terminal:
+    """Return the predicted time and cost until the end of a job; None without a prediction or after the end."""
+    predicted = view.prediction
+    if predicted is None or view.is_terminal:
         return None
     elapsed_s = (now_ms - view.attempts[0].launching_at_ms) / 1000 if view.attempts else 0.0
+    spent = cost_at(view, now_ms)
     return {
-        "seconds": max(0.0, view.prediction.wall_s - elapsed_s),
-        "cost_microusd": max(0, view.prediction.cost_microusd - cost_at(view, now_ms)),
+        "seconds": max(0.0, predicted.wall_s - elapsed_s),
+        "low_s": max(0.0, predicted.wall_low_s - elapsed_s),
+        "high_s": max(0.0, predicted.wall_high_s - elapsed_s),
+        "cost_microusd": max(0, predicted.cost_microusd - spent),
+        "cost_low_microusd": max(0, predicted.cost_low_microusd - spent),
+        "cost_high_microusd": max(0, predicted.cost_high_microusd - spent),
     }
+
+
+def render_main_metric(metric: MainMetric | None) -> JsonObject | None:
+    if metric is None:
+        return None
+    return {"name": metric.name, "value": metric.value, "step": metric.step, "spark": spark_of(metric)}
+
+
+def attempt_marks(view: JobView, progress: Mapping[str, Any]) -> list[float]:
+    """Return the fractions of the work at which the job continued on another machine."""
+    marks = (_resume_fraction(attempt.resume, progress) for attempt in view.attempts[1:])
+    return sorted({round(mark, 4) for mark in marks if mark is not None and 0 < mark < 1})
+
+
+def _resume_fraction(checkpoint: CheckpointRef | None, progress: Mapping[str, Any]) -> float | None:
+    if checkpoint is None:
+        return None
+    if progress["epochs"] and (checkpoint.epoch is not None or checkpoint.unit == "epoch"):
+        done = checkpoint.step if checkpoint.epoch is None else checkpoint.epoch
+        return float(done / progress["epochs"])
+    return float(checkpoint.step / progress["steps"]) if progress["steps"] else None
+
+
+def count_interruptions(view: JobView) -> int:
+    """Return how often training stopped because a machine was taken away or lost."""
+    trained = [each for each in view.attempts if each.training_at_ms is not None and each.is_over]
+    ends = [end for each in trained if (end := describe_end(view, each)) is not None]
+    return sum(end.kind in ("interrupted", "lost") for end in ends)
 
 
 def last_lines(data: bytes, count: int) -> list[str]:

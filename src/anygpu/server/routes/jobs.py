@@ -2,17 +2,19 @@
 
 from typing import Annotated, Any
 
-from fastapi import Header, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 from starlette.responses import Response
 
-from anygpu.api.jobs import JobDetails, JobList, SubmittedJob
+from anygpu.api.jobs import JobCountList, JobDetails, JobEdit, JobList, SubmittedJob
 from anygpu.errors import Forbidden
+from anygpu.events.facts import Status
 from anygpu.events.view import JobView
 from anygpu.server.http.bodies import JsonResponse, read_json, read_object
 from anygpu.server.http.openapi import MODEL_EXAMPLE, SPEC_EXAMPLE, SPEC_SCHEMA, object_body
-from anygpu.server.http.route import api_router
+from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.jobs import render
 from anygpu.server.jobs.checkpoint_choice import take_chosen_step
+from anygpu.server.jobs.edit import edited_fields
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.jobs.submission_check import require_place, require_runnable
 from anygpu.server.services import CallerDep, Services, ServicesDep
@@ -22,12 +24,15 @@ from anygpu.spec.load import from_mapping
 from anygpu.store.journal import JobQuery, TransactionResult
 from anygpu.store.reports import ReportState, SeriesSummary
 from anygpu.store.scope import Scope
+from anygpu.store.search import ACTIVE
 from anygpu.tenancy.auth import Caller
 
 router = api_router("/api/v1/training", tag="training")
 
 JobRef = Annotated[str, Path(min_length=1, max_length=200, examples=["last"])]
 Text = Annotated[str | None, Query(max_length=500)]
+Values = Annotated[list[str] | None, Query(max_length=20)]
+EditBody = Annotated[JobEdit, Depends(JsonBody(JobEdit))]
 TimeMs = Annotated[int | None, Query(ge=0, le=2**53)]
 RECENT_LOG_BYTES, RECENT_LOG_LINES = 8192, 20
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
@@ -67,8 +72,8 @@ async def create_job(
 async def list_jobs(
     services: ServicesDep,
     caller: CallerDep,
-    status: Annotated[list[str] | None, Query(max_length=20)] = None,
-    phase: Annotated[list[str] | None, Query(max_length=20)] = None,
+    status: Values = None,
+    phase: Values = None,
     name: Text = None,
     tag: Text = None,
     backend: Text = None,
@@ -97,6 +102,40 @@ async def list_jobs(
     return JsonResponse({"jobs": await services.summaries.read(page.jobs), "next_cursor": page.next_cursor})
 
 
+@router.get("/counts", response_description="Counted by status.")
+async def count_jobs(
+    services: ServicesDep,
+    caller: CallerDep,
+    phase: Values = None,
+    name: Text = None,
+    tag: Text = None,
+    backend: Text = None,
+    person: Text = None,
+    q: Text = None,
+    after_ms: TimeMs = None,
+    before_ms: TimeMs = None,
+) -> JobCountList:
+    """Count the jobs of the project that match every filter, by status."""
+    query = JobQuery(
+        phase=split_values(phase),
+        name=name,
+        tag=tag,
+        backend=backend,
+        person=person,
+        text=q,
+        submitted_after_ms=after_ms,
+        submitted_before_ms=before_ms,
+    )
+    counts = await services.journal.count(caller.scope, query)
+    by_status = {str(status): counts.by_status.get(str(status), 0) for status in Status}
+    return JobCountList(
+        all=sum(by_status.values()),
+        active=sum(by_status[status] for status in ACTIVE),
+        exact=counts.is_exact,
+        **by_status,
+    )
+
+
 @router.get("/{ref}", response_model=JobDetails, response_description="The job.")
 async def get_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Show one job. `ref` is an id, a unique beginning or end of one, a name (its newest job), or `last`."""
@@ -123,6 +162,14 @@ async def start_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> Js
     """
     view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, await services.jobs.start(caller.scope, view.id)), 202)
+
+
+@router.patch("/{ref}", response_model=JobDetails, response_description="The edited job.")
+async def edit_job(ref: JobRef, body: EditBody, services: ServicesDep, caller: CallerDep) -> JsonResponse:
+    """Change the name, the tags or the notes of a job, also after its end. What is left out stays as it is."""
+    view = await resolve_job(services.journal, caller.scope, ref)
+    edited = await services.jobs.edit(caller.scope, view.id, lambda current: edited_fields(current, body))
+    return JsonResponse(await job_details(services, edited))
 
 
 @router.delete("/{ref}", status_code=204, response_class=Response, response_description="Deleted.")
@@ -223,6 +270,9 @@ async def job_details(services: Services, view: JobView) -> render.JsonObject:
         view,
         row,
         series,
+        earlier=(await services.summaries.earlier_reports([view], {view.id: row})).get(
+            view.id, ReportState()
+        ),
         recent_logs=await _recent_logs(services, view),
         queue_position=await services.queue.position(view),
         queue_wait_s=await services.queue.wait_s(view),

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from anygpu.errors import Conflict, NotFound
 from anygpu.events.facts import Marks
+from anygpu.store.main_metric import from_fields
 from anygpu.store.reports import ReportState
 from anygpu.store.search import storable_text
 from anygpu.store.sql.jobs import is_deleted
@@ -51,6 +52,7 @@ class AttemptRecord:
     log_line_start: int | None = 0
     log_marked: int | None = 0
     log_marked_ms: int | None = 0
+    main_metric: str | None = None
 
     def report_state(self) -> ReportState:
         return ReportState(
@@ -62,6 +64,7 @@ class AttemptRecord:
             telemetry=from_text(self.telemetry),
             last_seen_ms=self.last_seen_ms,
             dropped_points=self.dropped_points,
+            main_metric=from_fields(from_text(self.main_metric)) if self.main_metric else None,
         )
 
 
@@ -115,6 +118,16 @@ def record_heartbeat(connection: Connection, job_id: str, number: int, at_ms: in
         lock(connection, job_id, number)
         row = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
     return AttemptRecord(*row).report_state() if row else ReportState()
+
+
+def earlier_main_metric(connection: Connection, attempt: AttemptRecord) -> str | None:
+    """Return the main metric of the newest earlier attempt that has one."""
+    sql = (
+        "SELECT main_metric FROM attempts WHERE job_id = ? AND number < ? AND main_metric IS NOT NULL"
+        " ORDER BY number DESC LIMIT 1"
+    )
+    row = fetch_one(connection, sql, (attempt.job_id, attempt.number))
+    return str(row[0]) if row else None
 
 
 def to_text(data: Mapping[str, Any]) -> str:

@@ -55,6 +55,8 @@ def delete_job(
     sql = "INSERT INTO deleted_jobs (job_id, project_id, deleted_at_ms) VALUES (?, ?, ?)"
     execute(connection, sql, (job_id, job.project_id, at_ms))
     _delete_terms(connection, job)
+    row = fetch_one(connection, "SELECT status FROM jobs WHERE id = ?", (job_id,))
+    jobs.add_to_count(connection, job.project_id, row[0] if row else str(view.status), -1)
     execute(connection, "DELETE FROM jobs WHERE id = ?", (job_id,))
     return recorded
 

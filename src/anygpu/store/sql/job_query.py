@@ -6,13 +6,14 @@ range of job numbers, because ids and times grow with the job number.
 """
 
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
+from collections import Counter
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from anygpu.events.view import JobView
 from anygpu.store import search
-from anygpu.store.journal import JobPage, JobQuery
+from anygpu.store.journal import COUNT_LIMIT, JobCounts, JobPage, JobQuery, has_filters
 from anygpu.store.scope import Scope
 from anygpu.store.sql.jobs import COLUMNS, ViewCache, find_project, to_job_row
 from anygpu.store.sql.statements import fetch_all, fetch_one, placeholders
@@ -20,6 +21,7 @@ from anygpu.store.sql.statements import fetch_all, fetch_one, placeholders
 MAX_PAGE_SIZE = 1000  # jobs on a page
 # Terms are counted up to the first limit to find the rarest group, and up to the second if all are frequent.
 COUNT_LIMITS = (2_000, 10_000)
+NUMBERS_PER_READ = 500
 _MAX_NUMBER = 2**62
 
 
@@ -44,6 +46,34 @@ def find_jobs(connection: Connection, views: ViewCache, scope: Scope, query: Job
     jobs = _read_views(connection, views, project, numbers[:limit])
     more = search.encode_cursor(numbers[limit - 1]) if len(numbers) > limit else None
     return JobPage(jobs=jobs, next_cursor=more)
+
+
+def count_jobs(connection: Connection, scope: Scope, query: JobQuery) -> JobCounts:
+    project = find_project(connection, scope)
+    if project is None:
+        return JobCounts(by_status={})
+    if not has_filters(query):
+        sql = "SELECT status, count FROM job_counts WHERE project_id = ?"
+        return JobCounts(by_status={row[0]: row[1] for row in fetch_all(connection, sql, (project,))})
+    span = _number_range(connection, project, query, _MAX_NUMBER)
+    if span is None:
+        return JobCounts(by_status={})
+    groups = search.query_groups(query)
+    numbers = _matching_numbers(connection, project, groups, span, COUNT_LIMIT + 1)
+    counts = _count_by_status(connection, project, numbers[:COUNT_LIMIT])
+    return JobCounts(by_status=counts, is_exact=len(numbers) <= COUNT_LIMIT)
+
+
+def _count_by_status(connection: Connection, project: int, numbers: list[int]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for start in range(0, len(numbers), NUMBERS_PER_READ):
+        part = numbers[start : start + NUMBERS_PER_READ]
+        sql = (
+            "SELECT j.status, count(*) FROM jobs j WHERE j.project_id = ?"
+            f" AND j.number IN ({placeholders(part)}) GROUP BY j.status"
+        )
+        counts.update({row[0]: row[1] for row in fetch_all(connection, sql, (project, *part))})
+    return counts
 
 
 def _read_views(

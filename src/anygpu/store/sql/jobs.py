@@ -209,6 +209,7 @@ def insert(
         (*_view_columns(view), job_id, project, recorded.position, at_ms),
     )
     _add_terms(connection, project, recorded.position, search.search_terms(view))
+    add_to_count(connection, project, str(view.status), 1)
     if event.spec.idempotency_key is not None:
         sql = "INSERT INTO idempotency_keys (project_id, key, job_id) VALUES (?, ?, ?)"
         execute(connection, sql, (project, event.spec.idempotency_key, job_id))
@@ -229,21 +230,48 @@ def append(
 
 
 def save(connection: Connection, job: JobRow, view: JobView) -> None:
-    """Write the state of a job, and update its search terms that have changed."""
+    """Write the state of a job, and update its search terms and the counts that have changed."""
+    if job.stale or view.status != job.view.status:
+        _move_count(connection, job.project_id, view)
     execute(
         connection,
         "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
         " view = ? WHERE id = ?",
         (*_view_columns(view), view.id),
     )
-    now = search.search_terms(view) if job.stale else search.changing_terms(view)
-    before = frozenset(possible_terms(view)) if job.stale else search.changing_terms(job.view)
+    now, before = _terms_to_write(job, view)
     gone = [(job.project_id, term, job.number) for term in sorted(before - now)]
     if gone:
         execute_many(
             connection, "DELETE FROM job_terms WHERE project_id = ? AND term = ? AND number = ?", gone
         )
     _add_terms(connection, job.project_id, job.number, now if job.stale else now - before)
+
+
+def _terms_to_write(job: JobRow, view: JobView) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the terms of the view, and those that the row may have; terms that cannot have changed are left out."""
+    if job.stale:
+        return search.search_terms(view), search.search_terms(job.view) | frozenset(possible_terms(view))
+    if search.editable_fields(view) != search.editable_fields(job.view):
+        return search.search_terms(view), search.search_terms(job.view)
+    return search.changing_terms(view), search.changing_terms(job.view)
+
+
+def _move_count(connection: Connection, project: int, view: JobView) -> None:
+    """Count a job under its new status. The row still has the old one."""
+    row = fetch_one(connection, "SELECT status FROM jobs WHERE id = ?", (view.id,))
+    if row is not None and row[0] != str(view.status):
+        add_to_count(connection, project, row[0], -1)
+        add_to_count(connection, project, str(view.status), 1)
+
+
+def add_to_count(connection: Connection, project: int, status: str, number: int) -> None:
+    execute(
+        connection,
+        "INSERT INTO job_counts (project_id, status, count) VALUES (?, ?, ?)"
+        " ON CONFLICT (project_id, status) DO UPDATE SET count = job_counts.count + excluded.count",
+        (project, status, number),
+    )
 
 
 def possible_terms(view: JobView) -> Iterable[str]:

@@ -14,6 +14,7 @@ from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store.journal import (
     Decide,
     Guard,
+    JobCounts,
     JobPage,
     JobQuery,
     OnCommit,
@@ -96,6 +97,9 @@ class SqlJournal:
         return await self._database.read(
             lambda connection: job_query.find_jobs(connection, self._views, scope, query)
         )
+
+    async def count(self, scope: Scope, query: JobQuery) -> JobCounts:
+        return await self._database.read(lambda connection: job_query.count_jobs(connection, scope, query))
 
     async def live(self) -> Sequence[JobView]:
         return [

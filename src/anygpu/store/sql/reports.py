@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from anygpu.errors import ReportGap
 from anygpu.store.logs.page import LinePage, read_page
 from anygpu.store.logs.search import LogPattern, SearchPortion, search_after, search_before
+from anygpu.store.main_metric import from_fields, to_fields, update_main_metric
 from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     LogPart,
@@ -199,6 +200,7 @@ def _store_new_frames(
     points = [point for frame in _after(batch.points, acked) for point in frame]
     if points:
         metrics.store(connection, state, points)
+        _update_main_metric(connection, state, points)
     _store_telemetry(connection, state, list(_after(batch.telemetry, acked)))
     state.dropped_points += sum(_after(batch.dropped, acked))
     state.phase = next(reversed(list(_after(batch.phases, acked))), state.phase)
@@ -206,6 +208,14 @@ def _store_new_frames(
         state.progress = attempts.to_text(batch.progress)
     state.acked = batch.last
     state.pruned = False
+
+
+def _update_main_metric(connection: Connection, state: AttemptRecord, points: Sequence[MetricPoint]) -> None:
+    text = state.main_metric
+    if text is None and state.number > 1:
+        text = attempts.earlier_main_metric(connection, state)
+    metric = update_main_metric(from_fields(from_text(text)) if text else None, points)
+    state.main_metric = to_text(to_fields(metric)) if metric else None
 
 
 def _after(frames: Sequence[tuple[int, S]], acked: int) -> Iterable[S]:

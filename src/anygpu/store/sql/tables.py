@@ -80,6 +80,15 @@ Table(
     Index("jobs_live", "submitted_at_ms", "id", sqlite_where=text("live"), postgresql_where=text("live")),
 )
 
+Table(  # the number of jobs in each project by status
+    "job_counts",
+    METADATA,
+    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("status", String, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 Table(
     "job_terms",
     METADATA,
@@ -160,6 +169,7 @@ Table(
     Column("log_line_start", BigInteger),
     Column("log_marked", BigInteger),
     Column("log_marked_ms", BigInteger),
+    Column("main_metric", Text),  # JSON of `anygpu.store.main_metric`
     UniqueConstraint("job_id", "number"),
 )
 

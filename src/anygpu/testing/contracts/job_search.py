@@ -1,9 +1,11 @@
 """Tests that the job search of every journal must pass."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from anygpu.errors import NotFound
-from anygpu.events.types import JobSubmitted
+from anygpu.events.types import JobEdited, JobSubmitted
 from anygpu.store.journal import JobQuery, Journal
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import (
@@ -143,3 +145,48 @@ class JobSearchContract:
         assert await search(journal, submitted_before_ms=before) == [2, 1, 0]
         assert await search(journal, submitted_after_ms=after, submitted_before_ms=before, tag="t") == [2, 1]
         assert await search(journal, submitted_after_ms=before, submitted_before_ms=after) == []
+
+    async def test_active_stands_for_queued_and_running(self, journal: Journal) -> None:
+        for number in (1, 2, 3):
+            await submit(journal, number)
+        await append(journal, job_id(2), *attempt_training())
+        await append(journal, job_id(3), *interrupted_job())
+        assert await search(journal, status=("active",)) == [2, 1]
+        assert await search(journal, status=("active", "completed")) == [3, 2, 1]
+
+    async def test_an_edited_job_is_found_by_its_new_values_only(self, journal: Journal) -> None:
+        await submit(journal, 1, name="old", tags=["day"])
+        await append(journal, job_id(1), JobEdited(name="new", tags=("night",), notes="Larger batch."))
+        assert await search(journal, name="old") == await search(journal, tag="day") == []
+        assert await search(journal, text="old") == []
+        assert await search(journal, name="new") == await search(journal, tag="night") == [1]
+        assert await search(journal, text="larger batch") == [1]
+        await append(journal, job_id(1), *attempt_training())
+        assert await search(journal, name="new", status=("running",)) == [1]
+
+    async def test_jobs_are_counted_by_status(self, journal: Journal) -> None:
+        for number in (1, 2, 3, 4):
+            await submit(journal, number, tags=["even"] if number % 2 == 0 else [])
+        await submit(journal, 5, STRANGER)
+        await append(journal, job_id(2), *attempt_training())
+        await append(journal, job_id(3), *interrupted_job())
+        counts = await journal.count(LAB, JobQuery(limit=1))
+        assert _nonzero(counts.by_status) == {"queued": 2, "running": 1, "completed": 1}
+        assert counts.is_exact
+        even = await journal.count(LAB, JobQuery(tag="even"))
+        assert _nonzero(even.by_status) == {"queued": 1, "running": 1}
+        nothing = await journal.count(LAB, JobQuery(tag="odd"))
+        assert _nonzero(nothing.by_status) == {}
+
+    async def test_a_deleted_job_is_not_counted(self, journal: Journal) -> None:
+        await submit(journal, 1)
+        await append(journal, job_id(1), *interrupted_job())
+        await journal.delete(LAB, job_id(1), at_ms=START_MS)
+        assert _nonzero((await journal.count(LAB, JobQuery())).by_status) == {}
+
+    async def test_a_project_without_jobs_has_counts_of_zero(self, journal: Journal) -> None:
+        assert _nonzero((await journal.count(LAB, JobQuery())).by_status) == {}
+
+
+def _nonzero(counts: Mapping[str, int]) -> dict[str, int]:
+    return {status: count for status, count in counts.items() if count}

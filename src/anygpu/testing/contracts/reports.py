@@ -9,7 +9,16 @@ import pytest
 
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
-from anygpu.store.reports import MetricPoint, MetricSamples, ReportBatch, Reports, ReportState, SeriesSummary
+from anygpu.store.main_metric import spark_of
+from anygpu.store.reports import (
+    MainMetric,
+    MetricPoint,
+    MetricSamples,
+    ReportBatch,
+    Reports,
+    ReportState,
+    SeriesSummary,
+)
 from anygpu.testing.samples.jobs import START_MS, job_id
 
 JOB = job_id(1)
@@ -125,6 +134,7 @@ class ReportsContract:
             telemetry={"cpu": 0.9},
             last_seen_ms=START_MS,
             dropped_points=3,
+            main_metric=MainMetric(name="loss", value=0.25, step=1, means=(0.5, 0.25)),
         )
         assert await reports.state(JOB, 1) == row
         assert await reports.states([(JOB, 1)]) == {(JOB, 1): row}
@@ -385,3 +395,33 @@ class ReportsContract:
         assert [sample["n"] for sample in history] == list(range(5, 51, 5))
         assert len(await reports.telemetry(JOB, 1, max_count=1000)) == 50
         assert (await reports.state(JOB, 1)).telemetry == {"n": 50, "gpus": [{"use": 0.5}]}
+
+    async def test_the_main_metric_is_kept_with_a_short_curve(self, reports: Reports) -> None:
+        state = await report(reports, 1, points=points(*range(100)))
+        assert state.main_metric is not None
+        assert (state.main_metric.name, state.main_metric.value, state.main_metric.step) == ("loss", 99.0, 99)
+        spark = spark_of(state.main_metric)
+        assert len(spark) <= 32
+        assert spark == sorted(spark)
+        state = await report(reports, 2, points=points(0.5, 0.75, name="val/acc", first_step=100))
+        assert state.main_metric is not None
+        assert (state.main_metric.name, spark_of(state.main_metric)) == ("val/acc", [0.5, 0.75])
+        assert await reports.state(JOB, 1) == state
+
+    async def test_the_main_metric_continues_in_the_next_attempt(self, reports: Reports) -> None:
+        await report(reports, 1, points=points(3.0, 2.0))
+        await report(reports, 1, attempt=2, logs=b"started")
+        state = await report(reports, 2, attempt=2, points=points(1.0, first_step=2))
+        assert state.main_metric is not None
+        assert spark_of(state.main_metric) == [3.0, 2.0, 1.0]
+
+    async def test_the_main_metric_has_a_value_that_is_not_a_number_only_as_its_newest(
+        self, reports: Reports
+    ) -> None:
+        state = await report(reports, 1, points=points(1.0, math.nan))
+        assert state.main_metric is not None
+        assert math.isnan(state.main_metric.value)
+        assert spark_of(state.main_metric) == [1.0]
+        stored = (await reports.state(JOB, 1)).main_metric
+        assert stored is not None
+        assert math.isnan(stored.value)

@@ -5,6 +5,7 @@ Views and events are immutable, so they are shared with the caller and never cop
 
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,17 @@ from anygpu.events.slots import SlotUsage, TenantKey, tenant_of, used_slot_s
 from anygpu.events.types import AttemptReleased, Event, JobDeleted, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store import search
-from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, TransactionResult
+from anygpu.store.journal import (
+    COUNT_LIMIT,
+    Decide,
+    Guard,
+    JobCounts,
+    JobPage,
+    JobQuery,
+    OnCommit,
+    TransactionResult,
+    has_filters,
+)
 from anygpu.store.scope import AnyScope, Scope, SystemScope
 
 
@@ -116,6 +127,13 @@ class MemoryJournal:
         page = fit[: query.limit]
         more = search.encode_cursor(page[-1].events[0].position) if page and len(fit) > query.limit else None
         return JobPage(jobs=tuple(job.view for job in page), next_cursor=more)
+
+    async def count(self, scope: Scope, query: JobQuery) -> JobCounts:
+        project = self._projects.get((scope.organisation, scope.project), _Project())
+        views = [self._jobs[job_id].view for job_id in reversed(project.jobs)]
+        matching = [str(view.status) for view in views if _matches(view, query)]
+        limit = COUNT_LIMIT if has_filters(query) else len(matching)
+        return JobCounts(by_status=Counter(matching[:limit]), is_exact=len(matching) <= limit)
 
     async def live(self) -> Sequence[JobView]:
         views = [job.view for job in self._live.values()]

@@ -12,9 +12,11 @@ from anygpu.events.facts import Marks
 from anygpu.store.logs.index import LineCount, LineMark
 from anygpu.store.logs.page import LinePage, read_page
 from anygpu.store.logs.search import LogPattern, SearchPortion, search_after, search_before
+from anygpu.store.main_metric import update_main_metric
 from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     LogPart,
+    MainMetric,
     MetricPoint,
     MetricSamples,
     ReportBatch,
@@ -73,6 +75,7 @@ class _Attempt:
     log: _Log = field(default_factory=_Log)
     points: list[MetricPoint] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    main_metric: MainMetric | None = None
     telemetry: list[Mapping[str, Any]] = field(default_factory=list)
 
 
@@ -194,11 +197,22 @@ class MemoryReports:
         for seq, points in batch.points:
             if seq > row.acked:
                 _append_points(row, points)
+                row.main_metric = update_main_metric(
+                    row.main_metric or self._earlier_main_metric(job_id, row), points
+                )
         row.dropped += sum(count for seq, count in batch.dropped if seq > row.acked)
         row.telemetry += [sample for seq, sample in batch.telemetry if seq > row.acked]
         row.phase = next((phase for seq, phase in reversed(batch.phases) if seq > row.acked), row.phase)
         row.progress = batch.progress if batch.progress is not None else row.progress
         row.acked = batch.last
+
+    def _earlier_main_metric(self, job_id: str, row: _Attempt) -> MainMetric | None:
+        found: MainMetric | None = None
+        for _, earlier in sorted(self._jobs[job_id].items()):
+            if earlier is row:
+                break
+            found = earlier.main_metric or found
+        return found
 
     def _append_log(self, job_id: str, row: _Attempt, data: bytes) -> None:
         logs = [attempt.log for _, attempt in sorted(self._jobs[job_id].items())]
@@ -240,6 +254,7 @@ def _row(row: _Attempt) -> ReportState:
         telemetry=row.telemetry[-1] if row.telemetry else {},
         last_seen_ms=row.last_seen_ms,
         dropped_points=row.dropped,
+        main_metric=row.main_metric,
     )
 
 
