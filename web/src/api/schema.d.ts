@@ -50,6 +50,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/training/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Jobs
+         * @description Count the jobs of the project that match every filter, by status.
+         */
+        get: operations["count_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/training/{ref}": {
         parameters: {
             query?: never;
@@ -71,7 +91,11 @@ export interface paths {
         delete: operations["delete_job"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Edit Job
+         * @description Change the name, the tags or the notes of a job, also after its end. What is left out stays as it is.
+         */
+        patch: operations["edit_job"];
         trace?: never;
     };
     "/api/v1/training/{ref}/cancel": {
@@ -459,6 +483,28 @@ export interface paths {
          * @description Stream events, logs, metrics and progress after the cursor, and then new ones, until the job has ended.
          */
         get: operations["stream_job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Summary
+         * @description Show how many jobs are active, and the machines that the project uses now with their price.
+         *
+         *     The operator also gets the number of machines without a job, which is read from the providers in the background.
+         */
+        get: operations["get_summary"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2740,6 +2786,54 @@ export interface components {
             more_files: number;
         };
         /**
+         * JobCountList
+         * @description The number of jobs that match some filters, by status.
+         */
+        JobCountList: {
+            /**
+             * All
+             * @example 7
+             */
+            all: number;
+            /**
+             * Active
+             * @description Queued and running.
+             * @example 3
+             */
+            active: number;
+            /**
+             * Queued
+             * @example 1
+             */
+            queued: number;
+            /**
+             * Running
+             * @example 2
+             */
+            running: number;
+            /**
+             * Completed
+             * @example 2
+             */
+            completed: number;
+            /**
+             * Failed
+             * @example 1
+             */
+            failed: number;
+            /**
+             * Cancelled
+             * @example 1
+             */
+            cancelled: number;
+            /**
+             * Exact
+             * @description False: more jobs match; only the newest 10,000 were counted.
+             * @example true
+             */
+            exact: boolean;
+        };
+        /**
          * JobDetails
          * @description Everything about one job.
          */
@@ -2798,6 +2892,11 @@ export interface components {
              */
             tags: string[];
             /**
+             * Notes
+             * @example
+             */
+            notes: string;
+            /**
              * Backend
              * @example local
              */
@@ -2840,6 +2939,32 @@ export interface components {
              * @example 0
              */
             cost_microusd: number;
+            /**
+             * Max Cost Microusd
+             * @description The budget of the job.
+             * @example null
+             */
+            max_cost_microusd: number | null;
+            /**
+             * Deadline At
+             * @example null
+             */
+            deadline_at: string | null;
+            /** @description From the newest prediction; null without one, and after the end. */
+            remaining: components["schemas"]["RemainingWork"] | null;
+            main_metric: components["schemas"]["MainMetricDetails"] | null;
+            /**
+             * Attempt Marks
+             * @description Fractions of the work at which the job continued on another machine.
+             * @example []
+             */
+            attempt_marks: number[];
+            /**
+             * Interruptions
+             * @description How often a machine was taken away or lost during training.
+             * @example 0
+             */
+            interruptions: number;
             /**
              * Retries Used
              * @example 0
@@ -2934,6 +3059,45 @@ export interface components {
             spec: {
                 [key: string]: unknown;
             };
+        };
+        /**
+         * JobEdit
+         * @description Changes of a job. What is left out stays as it is.
+         */
+        JobEdit: {
+            /**
+             * Name
+             * @description Empty: no name.
+             * @default null
+             * @example digits
+             */
+            name: string | null;
+            /**
+             * Tags
+             * @default null
+             * @example [
+             *       "night"
+             *     ]
+             */
+            tags: string[] | null;
+            /**
+             * Add Tags
+             * @example [
+             *       "best"
+             *     ]
+             */
+            add_tags?: string[];
+            /**
+             * Remove Tags
+             * @example []
+             */
+            remove_tags?: string[];
+            /**
+             * Notes
+             * @default null
+             * @example Larger batch, same result.
+             */
+            notes: string | null;
         };
         /**
          * JobEvent
@@ -3203,7 +3367,7 @@ export interface components {
         };
         /**
          * JobProgress
-         * @description Progress as the newest attempt reported it. Fields that it did not report are null.
+         * @description Progress as the newest attempt that reported any. Fields that it did not report are null.
          */
         JobProgress: {
             /**
@@ -3296,6 +3460,11 @@ export interface components {
              */
             tags: string[];
             /**
+             * Notes
+             * @example
+             */
+            notes: string;
+            /**
              * Backend
              * @example local
              */
@@ -3338,6 +3507,32 @@ export interface components {
              * @example 0
              */
             cost_microusd: number;
+            /**
+             * Max Cost Microusd
+             * @description The budget of the job.
+             * @example null
+             */
+            max_cost_microusd: number | null;
+            /**
+             * Deadline At
+             * @example null
+             */
+            deadline_at: string | null;
+            /** @description From the newest prediction; null without one, and after the end. */
+            remaining: components["schemas"]["RemainingWork"] | null;
+            main_metric: components["schemas"]["MainMetricDetails"] | null;
+            /**
+             * Attempt Marks
+             * @description Fractions of the work at which the job continued on another machine.
+             * @example []
+             */
+            attempt_marks: number[];
+            /**
+             * Interruptions
+             * @description How often a machine was taken away or lost during training.
+             * @example 0
+             */
+            interruptions: number;
             /**
              * Retries Used
              * @example 0
@@ -3683,6 +3878,38 @@ export interface components {
             silent: {
                 [key: string]: string;
             };
+        };
+        /**
+         * MainMetricDetails
+         * @description The metric of a job that a person would look at first, and its curve in a few points.
+         */
+        MainMetricDetails: {
+            /**
+             * Name
+             * @example val/accuracy
+             */
+            name: string;
+            /**
+             * Value
+             * @description The newest value.
+             * @example 0.91
+             */
+            value: number | string;
+            /**
+             * Step
+             * @example 1200
+             */
+            step: number;
+            /**
+             * Spark
+             * @description At most 32 values, evenly spaced, oldest first.
+             * @example [
+             *       0.42,
+             *       0.77,
+             *       0.91
+             *     ]
+             */
+            spark: number[];
         };
         /**
          * MetricColumns
@@ -4136,6 +4363,46 @@ export interface components {
             }[];
         };
         /**
+         * ProjectSummary
+         * @description What a project does and spends now.
+         */
+        ProjectSummary: {
+            /**
+             * Project
+             * @example default
+             */
+            project: string;
+            /**
+             * Active
+             * @description Queued and running jobs.
+             * @example 3
+             */
+            active: number;
+            /**
+             * Queued
+             * @example 1
+             */
+            queued: number;
+            /**
+             * Hourly Microusd
+             * @description Price of the machines that are rented now.
+             * @example 750000
+             */
+            hourly_microusd: number;
+            /**
+             * Machines
+             * @description Machines that the project uses, besides that of the server.
+             * @example 1
+             */
+            machines: number;
+            /**
+             * Machines Without Job
+             * @description At all backends, as last listed; null for callers who are not operators.
+             * @example null
+             */
+            machines_without_job: number | null;
+        };
+        /**
          * QueueContents
          * @description The waiting and running jobs of the project, and the free capacity of the machines that it may use.
          */
@@ -4233,7 +4500,7 @@ export interface components {
         };
         /**
          * RemainingWork
-         * @description The predicted time and cost until a job ends.
+         * @description The predicted rest of a job that has not ended. In nine of ten cases it is between low and high.
          */
         RemainingWork: {
             /**
@@ -4242,10 +4509,30 @@ export interface components {
              */
             seconds: number;
             /**
+             * Low S
+             * @example 900
+             */
+            low_s: number;
+            /**
+             * High S
+             * @example 1900
+             */
+            high_s: number;
+            /**
              * Cost Microusd
              * @example 210000
              */
             cost_microusd: number;
+            /**
+             * Cost Low Microusd
+             * @example 150000
+             */
+            cost_low_microusd: number;
+            /**
+             * Cost High Microusd
+             * @example 320000
+             */
+            cost_high_microusd: number;
         };
         /**
          * RemovedBackend
@@ -5743,6 +6030,7 @@ export interface operations {
                      *           "tags": [
                      *             "demo"
                      *           ],
+                     *           "notes": "",
                      *           "backend": "local",
                      *           "place": {
                      *             "backend": "lambda",
@@ -5773,6 +6061,28 @@ export interface operations {
                      *           "work_lost_microusd": 0,
                      *           "resume": null,
                      *           "cost_microusd": 0,
+                     *           "max_cost_microusd": null,
+                     *           "deadline_at": null,
+                     *           "remaining": {
+                     *             "seconds": 1240,
+                     *             "low_s": 900,
+                     *             "high_s": 1900,
+                     *             "cost_microusd": 210000,
+                     *             "cost_low_microusd": 150000,
+                     *             "cost_high_microusd": 320000
+                     *           },
+                     *           "main_metric": {
+                     *             "name": "val/accuracy",
+                     *             "value": 0.91,
+                     *             "step": 1200,
+                     *             "spark": [
+                     *               0.42,
+                     *               0.77,
+                     *               0.91
+                     *             ]
+                     *           },
+                     *           "attempt_marks": [],
+                     *           "interruptions": 0,
                      *           "retries_used": 0,
                      *           "resumed_from": null,
                      *           "cancel_requested": false,
@@ -5987,6 +6297,68 @@ export interface operations {
             };
         };
     };
+    count_jobs: {
+        parameters: {
+            query?: {
+                phase?: string[] | null;
+                name?: string | null;
+                tag?: string | null;
+                backend?: string | null;
+                person?: string | null;
+                q?: string | null;
+                after_ms?: number | null;
+                before_ms?: number | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counted by status. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "all": 7,
+                     *       "active": 3,
+                     *       "queued": 1,
+                     *       "running": 2,
+                     *       "completed": 2,
+                     *       "failed": 1,
+                     *       "cancelled": 1,
+                     *       "exact": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobCountList"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     get_job: {
         parameters: {
             query?: never;
@@ -6018,6 +6390,7 @@ export interface operations {
                      *       "tags": [
                      *         "demo"
                      *       ],
+                     *       "notes": "",
                      *       "backend": "local",
                      *       "place": {
                      *         "backend": "lambda",
@@ -6048,6 +6421,28 @@ export interface operations {
                      *       "work_lost_microusd": 0,
                      *       "resume": null,
                      *       "cost_microusd": 0,
+                     *       "max_cost_microusd": null,
+                     *       "deadline_at": null,
+                     *       "remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "main_metric": {
+                     *         "name": "val/accuracy",
+                     *         "value": 0.91,
+                     *         "step": 1200,
+                     *         "spark": [
+                     *           0.42,
+                     *           0.77,
+                     *           0.91
+                     *         ]
+                     *       },
+                     *       "attempt_marks": [],
+                     *       "interruptions": 0,
                      *       "retries_used": 0,
                      *       "resumed_from": null,
                      *       "cancel_requested": false,
@@ -6114,7 +6509,11 @@ export interface operations {
                      *       },
                      *       "estimated_remaining": {
                      *         "seconds": 1240,
-                     *         "cost_microusd": 210000
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
                      *       },
                      *       "recent_logs": [
                      *         "epoch 1 loss 0.3"
@@ -6225,7 +6624,7 @@ export interface operations {
             };
         };
     };
-    cancel_job: {
+    edit_job: {
         parameters: {
             query?: never;
             header?: never;
@@ -6234,10 +6633,27 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "digits",
+                 *       "tags": [
+                 *         "night"
+                 *       ],
+                 *       "add_tags": [
+                 *         "best"
+                 *       ],
+                 *       "remove_tags": [],
+                 *       "notes": "Larger batch, same result."
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobEdit"];
+            };
+        };
         responses: {
-            /** @description Cancel requested. */
-            202: {
+            /** @description The edited job. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6256,6 +6672,7 @@ export interface operations {
                      *       "tags": [
                      *         "demo"
                      *       ],
+                     *       "notes": "",
                      *       "backend": "local",
                      *       "place": {
                      *         "backend": "lambda",
@@ -6286,6 +6703,28 @@ export interface operations {
                      *       "work_lost_microusd": 0,
                      *       "resume": null,
                      *       "cost_microusd": 0,
+                     *       "max_cost_microusd": null,
+                     *       "deadline_at": null,
+                     *       "remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "main_metric": {
+                     *         "name": "val/accuracy",
+                     *         "value": 0.91,
+                     *         "step": 1200,
+                     *         "spark": [
+                     *           0.42,
+                     *           0.77,
+                     *           0.91
+                     *         ]
+                     *       },
+                     *       "attempt_marks": [],
+                     *       "interruptions": 0,
                      *       "retries_used": 0,
                      *       "resumed_from": null,
                      *       "cancel_requested": false,
@@ -6352,7 +6791,235 @@ export interface operations {
                      *       },
                      *       "estimated_remaining": {
                      *         "seconds": 1240,
-                     *         "cost_microusd": 210000
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "recent_logs": [
+                     *         "epoch 1 loss 0.3"
+                     *       ],
+                     *       "queue_wait_s": null,
+                     *       "better": {
+                     *         "place": {
+                     *           "backend": "lambda",
+                     *           "name": "gpu_1x_a10",
+                     *           "region": "us-east-1",
+                     *           "zone": "",
+                     *           "gpu_kind": "A10",
+                     *           "gpu_count": 1,
+                     *           "interruptible": false,
+                     *           "price_microusd_per_hour": 750000
+                     *         },
+                     *         "saves_microusd": 3100000,
+                     *         "saves_low_microusd": 1900000,
+                     *         "sooner_s": -1200,
+                     *         "sooner_low_s": -4100,
+                     *         "by_itself": false
+                     *       },
+                     *       "code": {
+                     *         "kind": "snapshot",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "path": "/home/me/project"
+                     *       },
+                     *       "data": {
+                     *         "kind": "path",
+                     *         "source": "data/train",
+                     *         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "parts": 1
+                     *       },
+                     *       "spec": {
+                     *         "script": "train.py",
+                     *         "args": [
+                     *           "--epochs",
+                     *           "3"
+                     *         ],
+                     *         "name": "digits"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobDetails"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    cancel_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Cancel requested. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e",
+                     *       "name": "digits",
+                     *       "status": "running",
+                     *       "phase": "training",
+                     *       "reason": "",
+                     *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "updated_at": "2026-01-05T10:00:00.000Z",
+                     *       "ended_at": null,
+                     *       "person": "me",
+                     *       "tags": [
+                     *         "demo"
+                     *       ],
+                     *       "notes": "",
+                     *       "backend": "local",
+                     *       "place": {
+                     *         "backend": "lambda",
+                     *         "name": "gpu_1x_a10",
+                     *         "region": "us-east-1",
+                     *         "zone": "",
+                     *         "gpu": "A10",
+                     *         "gpus": 1,
+                     *         "interruptible": false,
+                     *         "price_microusd_per_hour": 750000
+                     *       },
+                     *       "execution_id": "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1",
+                     *       "progress": {
+                     *         "fraction": 0.3,
+                     *         "step": 120,
+                     *         "steps": 400,
+                     *         "epoch": 3,
+                     *         "epochs": 10,
+                     *         "message": ""
+                     *       },
+                     *       "attempt": 1,
+                     *       "checkpoint": {
+                     *         "step": 100,
+                     *         "saved_at": "2026-01-05T10:00:00.000Z"
+                     *       },
+                     *       "artifacts": 0,
+                     *       "work_lost_s": 0,
+                     *       "work_lost_microusd": 0,
+                     *       "resume": null,
+                     *       "cost_microusd": 0,
+                     *       "max_cost_microusd": null,
+                     *       "deadline_at": null,
+                     *       "remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "main_metric": {
+                     *         "name": "val/accuracy",
+                     *         "value": 0.91,
+                     *         "step": 1200,
+                     *         "spark": [
+                     *           0.42,
+                     *           0.77,
+                     *           0.91
+                     *         ]
+                     *       },
+                     *       "attempt_marks": [],
+                     *       "interruptions": 0,
+                     *       "retries_used": 0,
+                     *       "resumed_from": null,
+                     *       "cancel_requested": false,
+                     *       "start_requested": false,
+                     *       "failure": null,
+                     *       "queue_position": null,
+                     *       "damaged": null,
+                     *       "metrics": {
+                     *         "loss": 0.25
+                     *       },
+                     *       "attempts": [
+                     *         {
+                     *           "number": 1,
+                     *           "name": "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1",
+                     *           "backend": "local",
+                     *           "offer": "here",
+                     *           "region": "",
+                     *           "zone": "",
+                     *           "gpu": "A10",
+                     *           "gpus": 1,
+                     *           "own": false,
+                     *           "interruptible": false,
+                     *           "price_microusd_per_hour": 0,
+                     *           "cost_microusd": 0,
+                     *           "metered_microusd": null,
+                     *           "phase": "training",
+                     *           "outcome": null,
+                     *           "exit_code": null,
+                     *           "signal": null,
+                     *           "message": "",
+                     *           "launching_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": null,
+                     *           "training_at": "2026-01-05T10:00:00.000Z",
+                     *           "ended_at": null,
+                     *           "released_at": null,
+                     *           "held_until": null,
+                     *           "end_kind": null,
+                     *           "end_text": "",
+                     *           "notice": null,
+                     *           "work_lost_s": 0,
+                     *           "work_lost_microusd": 0,
+                     *           "checkpoints_saved": 1,
+                     *           "checkpoints": [
+                     *             {
+                     *               "step": 100,
+                     *               "saved_at": "2026-01-05T10:00:00.000Z"
+                     *             }
+                     *           ],
+                     *           "resume_step": null,
+                     *           "resume_state": null
+                     *         }
+                     *       ],
+                     *       "telemetry": {},
+                     *       "predicted": null,
+                     *       "prediction": {
+                     *         "wall_s": 8040,
+                     *         "wall_low_s": 5200,
+                     *         "wall_high_s": 12100,
+                     *         "cost_microusd": 1340000,
+                     *         "cost_low_microusd": 870000,
+                     *         "cost_high_microusd": 2020000,
+                     *         "basis": "history",
+                     *         "confidence": "medium"
+                     *       },
+                     *       "estimated_remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
                      *       },
                      *       "recent_logs": [
                      *         "epoch 1 loss 0.3"
@@ -6453,6 +7120,7 @@ export interface operations {
                      *       "tags": [
                      *         "demo"
                      *       ],
+                     *       "notes": "",
                      *       "backend": "local",
                      *       "place": {
                      *         "backend": "lambda",
@@ -6483,6 +7151,28 @@ export interface operations {
                      *       "work_lost_microusd": 0,
                      *       "resume": null,
                      *       "cost_microusd": 0,
+                     *       "max_cost_microusd": null,
+                     *       "deadline_at": null,
+                     *       "remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "main_metric": {
+                     *         "name": "val/accuracy",
+                     *         "value": 0.91,
+                     *         "step": 1200,
+                     *         "spark": [
+                     *           0.42,
+                     *           0.77,
+                     *           0.91
+                     *         ]
+                     *       },
+                     *       "attempt_marks": [],
+                     *       "interruptions": 0,
                      *       "retries_used": 0,
                      *       "resumed_from": null,
                      *       "cancel_requested": false,
@@ -6549,7 +7239,11 @@ export interface operations {
                      *       },
                      *       "estimated_remaining": {
                      *         "seconds": 1240,
-                     *         "cost_microusd": 210000
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
                      *       },
                      *       "recent_logs": [
                      *         "epoch 1 loss 0.3"
@@ -7713,6 +8407,57 @@ export interface operations {
                      *     {"kind": "ping"}
                      */
                     "application/x-ndjson": string;
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_summary: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The project now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "project": "default",
+                     *       "active": 3,
+                     *       "queued": 1,
+                     *       "hourly_microusd": 750000,
+                     *       "machines": 1,
+                     *       "machines_without_job": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectSummary"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
@@ -9185,6 +9930,7 @@ export interface operations {
                      *       "tags": [
                      *         "demo"
                      *       ],
+                     *       "notes": "",
                      *       "backend": "local",
                      *       "place": {
                      *         "backend": "lambda",
@@ -9215,6 +9961,28 @@ export interface operations {
                      *       "work_lost_microusd": 0,
                      *       "resume": null,
                      *       "cost_microusd": 0,
+                     *       "max_cost_microusd": null,
+                     *       "deadline_at": null,
+                     *       "remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "main_metric": {
+                     *         "name": "val/accuracy",
+                     *         "value": 0.91,
+                     *         "step": 1200,
+                     *         "spark": [
+                     *           0.42,
+                     *           0.77,
+                     *           0.91
+                     *         ]
+                     *       },
+                     *       "attempt_marks": [],
+                     *       "interruptions": 0,
                      *       "retries_used": 0,
                      *       "resumed_from": null,
                      *       "cancel_requested": false,
@@ -9281,7 +10049,11 @@ export interface operations {
                      *       },
                      *       "estimated_remaining": {
                      *         "seconds": 1240,
-                     *         "cost_microusd": 210000
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
                      *       },
                      *       "recent_logs": [
                      *         "epoch 1 loss 0.3"
@@ -9382,6 +10154,7 @@ export interface operations {
                      *       "tags": [
                      *         "demo"
                      *       ],
+                     *       "notes": "",
                      *       "backend": "local",
                      *       "place": {
                      *         "backend": "lambda",
@@ -9412,6 +10185,28 @@ export interface operations {
                      *       "work_lost_microusd": 0,
                      *       "resume": null,
                      *       "cost_microusd": 0,
+                     *       "max_cost_microusd": null,
+                     *       "deadline_at": null,
+                     *       "remaining": {
+                     *         "seconds": 1240,
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
+                     *       },
+                     *       "main_metric": {
+                     *         "name": "val/accuracy",
+                     *         "value": 0.91,
+                     *         "step": 1200,
+                     *         "spark": [
+                     *           0.42,
+                     *           0.77,
+                     *           0.91
+                     *         ]
+                     *       },
+                     *       "attempt_marks": [],
+                     *       "interruptions": 0,
                      *       "retries_used": 0,
                      *       "resumed_from": null,
                      *       "cancel_requested": false,
@@ -9478,7 +10273,11 @@ export interface operations {
                      *       },
                      *       "estimated_remaining": {
                      *         "seconds": 1240,
-                     *         "cost_microusd": 210000
+                     *         "low_s": 900,
+                     *         "high_s": 1900,
+                     *         "cost_microusd": 210000,
+                     *         "cost_low_microusd": 150000,
+                     *         "cost_high_microusd": 320000
                      *       },
                      *       "recent_logs": [
                      *         "epoch 1 loss 0.3"

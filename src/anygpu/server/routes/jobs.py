@@ -32,7 +32,7 @@ router = api_router("/api/v1/training", tag="training")
 JobRef = Annotated[str, Path(min_length=1, max_length=200, examples=["last"])]
 Text = Annotated[str | None, Query(max_length=500)]
 Values = Annotated[list[str] | None, Query(max_length=20)]
-EditBody = Annotated[JobEdit, Depends(JsonBody(JobEdit))]
+EditBody = Annotated[JobEdit, Depends(JsonBody(JobEdit, required=False))]
 TimeMs = Annotated[int | None, Query(ge=0, le=2**53)]
 RECENT_LOG_BYTES, RECENT_LOG_LINES = 8192, 20
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
