@@ -32,6 +32,7 @@ from bench import (
     start,
     trainers,
     watching,
+    web,
 )
 from bench.peers import ROOT
 from bench.server import BenchServer, Figure, start_server
@@ -42,6 +43,7 @@ SECTIONS: dict[str, tuple[str, ModuleType]] = {
     "start": ("Start", start),
     "overhead": ("Overhead in a training", overhead),
     "watching": ("Live updates", watching),
+    "web": ("Web app", web),
     "ingest": ("Metrics ingestion", ingest),
     "pages": ("Lists and charts", pages),
     "recovery": ("Recovery", recovery),
