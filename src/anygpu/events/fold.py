@@ -84,12 +84,14 @@ def step(view: JobView | None, recorded: Recorded) -> JobView:
     if view is None:
         if not isinstance(event, JobSubmitted):
             raise InvalidEvent(
-                f"{type(event).__name__} refused: the first event of a job must be JobSubmitted"
+                f"the event {type(event).__name__} is not possible here: the first event of a job must be "
+                "JobSubmitted"
             )
         return _new_view(event, recorded)
     if view.is_terminal and not isinstance(event, AFTERWARDS):
         raise InvalidEvent(
-            f"{type(event).__name__} refused: the job has already ended with the status {view.status}"
+            f"the event {type(event).__name__} is not possible here: the job has already ended with the "
+            f"status {view.status}"
         )
     after = _apply(event, view, recorded.at_ms)
     return replace(after, position=recorded.position, updated_at_ms=recorded.at_ms)
@@ -115,7 +117,8 @@ def _new_view(event: JobSubmitted, recorded: Recorded) -> JobView:
 @singledispatch
 def _apply(event: Event, view: JobView, at_ms: int) -> JobView:
     raise InvalidEvent(
-        f"{type(event).__name__} refused: the job was already submitted, or the event type is unknown"
+        f"the event {type(event).__name__} is not possible here: the job was already submitted, or the "
+        "event type is unknown"
     )
 
 
@@ -511,7 +514,10 @@ def _find(view: JobView, number: int) -> AttemptView | None:
 def _require_live(event: Event, number: int, view: JobView) -> AttemptView:
     live = view.live_attempt
     if live is None or live.number != number:
-        raise InvalidEvent(f"{type(event).__name__} refused: attempt {number} is not the live attempt")
+        raise InvalidEvent(
+            f"the event {type(event).__name__} is not possible here: attempt {number} is not the one that is "
+            "running"
+        )
     return live
 
 
@@ -523,7 +529,7 @@ def _require_unknown_resume(event: Event, number: int, view: JobView) -> None:
 
 def _require(holds: bool, event: Event, otherwise: str) -> None:
     if not holds:
-        raise InvalidEvent(f"{type(event).__name__} refused: {otherwise}")
+        raise InvalidEvent(f"the event {type(event).__name__} is not possible here: {otherwise}")
 
 
 def _with_attempt(view: JobView, number: int, change: Callable[[AttemptView], AttemptView]) -> JobView:

@@ -273,7 +273,11 @@ class Dataset(SpecModel):
         given = [key for key in ("path", "url", "name") if getattr(self, key) is not None]
         if len(given) != 1:
             raise FieldErrors(
-                ((), ", ".join(given) or None, "a dataset needs exactly one of path, url and name")
+                (
+                    (),
+                    ", ".join(given) or None,
+                    "a dataset needs exactly one of path, url and name; set one of the three",
+                )
             )
         if self.version is not None and self.name is None:
             raise FieldErrors(

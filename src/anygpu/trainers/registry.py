@@ -196,8 +196,8 @@ def as_trainer(candidate: object, name: str) -> type[AnyTrainer]:
     if adapter is not None:
         return adapter
     raise NoSuchTrainer(
-        f"{name} is {candidate!r}, which is neither a Trainer (a subclass of anygpu.trainers.Trainer)"
-        " nor a model plugin (a class with train(train_loader, val_loader, callbacks))"
+        f"{name} is {candidate!r}, which is not a trainer; name a subclass of anygpu.trainers.Trainer, or "
+        "a class with the method train(train_loader, val_loader, callbacks)"
     )
 
 

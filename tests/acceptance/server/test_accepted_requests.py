@@ -117,7 +117,10 @@ def test_missing_data_is_refused_at_submission(server: Server) -> None:
     relative = problem(server, "/api/v1/training", {**ridge, "dataset": "houses.csv"})
     assert "relative path" in relative["message"]
     parts = {"path": "/no/such/houses.csv", "parts": ["0" * 64]}
-    assert problem(server, "/api/v1/training", {**ridge, "dataset": parts})["message"] == "was not uploaded"
+    assert (
+        problem(server, "/api/v1/training", {**ridge, "dataset": parts})["message"]
+        == "the file with this SHA-256 was not uploaded to the server"
+    )
 
 
 def test_a_script_without_its_directory_is_refused_at_submission(server: Server) -> None:

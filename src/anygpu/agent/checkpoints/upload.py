@@ -139,7 +139,8 @@ def _put_chunk(server: ServerClient, upload: dict[str, Any], chunk: FileChunk) -
         raise RequestRefused(
             response.status,
             {
-                "detail": f"the bucket or server that stores files refused an upload of {chunk.size} bytes",
+                "detail": f"the bucket or server that stores files refused an upload of {chunk.size} bytes; check the "
+                "storage settings of the server",
                 **parse_body(content),
             },
         )

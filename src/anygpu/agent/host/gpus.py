@@ -37,7 +37,7 @@ def query_gpus(timeout_s: float = 15.0) -> tuple[list[dict[str, Any]], str]:
             check=False,
         )
     except FileNotFoundError:
-        return [], "nvidia-smi is not installed on this machine, or not in its PATH"
+        return [], "nvidia-smi is not installed"
     except (OSError, subprocess.SubprocessError) as error:
         return [], f"nvidia-smi failed: {error}"
     output = done.stdout.decode("utf-8", "replace")

@@ -161,7 +161,10 @@ class HttpConnection:
             if address.tls:
                 made = _wrap_tls(made, address.host)
         except OSError as error:
-            raise Unreachable(f"cannot reach {target[0]}:{target[1]}: {error}") from error
+            raise Unreachable(
+                f"{target[0]}:{target[1]} cannot be reached: {error}. Check the address, and the network of this "
+                "machine"
+            ) from error
         self._socket, self._file = made, made.makefile("rb")
         if self._on_open is not None:
             self._on_open(made)
@@ -180,7 +183,10 @@ class HttpConnection:
             raise StaleConnection(f"{self._host_header()} closed the connection: {error}") from error
         except OSError as error:
             self.close()
-            raise Unreachable(f"no response from {self._host_header()}: {error}") from error
+            raise Unreachable(
+                f"{self._host_header()} sent no response: {error}. Check that it runs, and the network of this "
+                "machine"
+            ) from error
         except Unreachable:
             self.close()
             raise

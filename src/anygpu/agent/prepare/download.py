@@ -58,9 +58,13 @@ class InputDownloader:
         try:
             self._download(url, target, sha256)
         except CorruptDownload as error:
-            raise CannotStart(f"{what} is damaged: {error}") from error
+            raise CannotStart(
+                f"{what} is damaged: {error}. Correct the sha256 in the spec, or provide the right file"
+            ) from error
         except (RequestRefused, Unreachable, ValueError) as error:
-            raise CannotStart(f"{what} could not be downloaded: {error}") from error
+            raise CannotStart(
+                f"{what} could not be downloaded: {error}. Check its address, and the network of this machine"
+            ) from error
 
     @contextlib.contextmanager
     def open_cached(self, file: dict[str, Any], fallback: str, what: str) -> Iterator[str]:

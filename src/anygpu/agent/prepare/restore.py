@@ -138,7 +138,7 @@ def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
     itself. `paths` starts with the newest file.
     """
     if not paths:
-        raise CorruptDownload("the checkpoint contains no files")
+        raise CorruptDownload("the stored checkpoint contains no files")
     for path in paths:
         if os.path.basename(path) == DIRECTORY_MARK:
             return os.path.join(root, os.path.dirname(path))

@@ -104,7 +104,9 @@ class ScriptReports:
 
     def _handle_line(self, line: dict[str, Any], points: list[Point]) -> None:
         if not line.keys() & KINDS:
-            raise KeyError("none of m, p, c, b")
+            raise KeyError(
+                "the report has none of the fields m (metrics), p (progress), c (checkpoint), b (best)"
+            )
         if "m" in line:
             points.extend(self._parse_points(line))
         if "p" in line:

@@ -103,7 +103,9 @@ def aws_poller() -> Poll | None:
             ttl = {"X-aws-ec2-metadata-token-ttl-seconds": str(AWS_TOKEN_TTL_S)}
             response, text = metadata.request("/latest/api/token", ttl, "PUT")
             if response.status != 200:
-                raise Unreachable(f"the metadata service gave no token: {response.status}")
+                raise Unreachable(
+                    f"the cloud's metadata service gave no token: it answered with HTTP status {response.status}"
+                )
             token[0] = text.strip()
         header = {"X-aws-ec2-metadata-token": token[0]}
         response, text = metadata.request("/latest/meta-data/spot/instance-action", header)
@@ -135,7 +137,7 @@ def google_poller() -> Poll:
             path, {"Metadata-Flavor": "Google"}, timeout_s=GOOGLE_LONG_POLL_S + REQUEST_TIMEOUT_S
         )
         if response.status != 200:
-            raise Unreachable(f"the metadata server answered {response.status}")
+            raise Unreachable(f"the cloud's metadata server answered with HTTP status {response.status}")
         etag[0] = response.headers.get("etag", "0")
         return (
             PreemptionNotice(GOOGLE_NOTICE_S, "Google instance/preempted is TRUE")

@@ -196,7 +196,8 @@ class VmBackend:
         if not attempt.is_reachable:
             state = observe(attempt, self._clock.time(), self._timing)
             raise NotFound(
-                f"The attempt {handle.name} has no machine that you could log in to: {state.detail}"
+                f"The attempt {handle.name} has no machine that you could log in to: {state.detail}. Try again "
+                "when the job trains."
             )
         return await self._access.shell(attempt)
 
@@ -239,7 +240,10 @@ class VmBackend:
     async def _reserve_capacity(self, attempt: VmAttempt) -> None:
         others = await self._machines_in_use() - {attempt.name}
         if len(others) >= self._options.max_machines:
-            raise NoCapacity(f"{self.name}: {full_reason(len(others), self._options.max_machines)}")
+            raise NoCapacity(
+                f"The backend {self.name} has no room for another machine: "
+                f"{full_reason(len(others), self._options.max_machines)}"
+            )
         attempt.is_creating = True
 
     async def _machines_in_use(self) -> set[str]:

@@ -140,7 +140,10 @@ class VendorClient:
         code, detail = _error_fields(answer)
         detail = detail.replace(self._key, "(the key)")
         raise self._error(
-            answer, f"{self._vendor.name} answered {what} with {answer.status_code}", code, detail
+            answer,
+            f"{self._vendor.name} answered the request {what} with HTTP status {answer.status_code}",
+            code,
+            detail,
         )
 
     def _error(self, answer: httpx.Response, summary: str, code: str, detail: str) -> Exception:

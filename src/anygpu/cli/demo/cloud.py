@@ -28,7 +28,9 @@ class DemoCloud:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"The simulated cloud did not start: {log.read_text()[-500:]}")
+            raise RuntimeError(
+                f"The simulated cloud of the demo did not start. The end of its log: {log.read_text()[-500:]}"
+            )
         self._endpoints: dict[str, Any] = json.loads(line)
 
     def settings(self) -> str:

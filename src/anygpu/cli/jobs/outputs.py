@@ -52,7 +52,9 @@ def logs_command(
     Terminal control sequences other than colours are removed. In a pipe, colours are removed too.
     """
     if pattern is None and (regex or case):
-        raise click.UsageError("--regex and --case need --grep.")
+        raise click.UsageError(
+            "--regex and --case are only for a search. Give the text to search for with --grep."
+        )
     if pattern is not None and follow:
         raise click.UsageError("--grep searches the stored output; leave out --follow.")
     client = connect(context_name)

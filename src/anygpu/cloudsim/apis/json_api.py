@@ -72,7 +72,7 @@ async def json_body(request: Request) -> dict[str, Any]:
         body = json.loads(await request.body() or b"{}")
     except ValueError as error:
         raise CloudError(
-            ErrorReason.INVALID, f"The body of the request is not valid JSON: {error}"
+            ErrorReason.INVALID, f"The body of the request is not valid JSON: {error}. Send a JSON object."
         ) from error
     if not isinstance(body, dict):
         raise CloudError(ErrorReason.INVALID, "The body of the request is not a JSON object. Send one.")

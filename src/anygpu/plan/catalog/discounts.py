@@ -57,7 +57,7 @@ def _parse_percentage(text: str) -> float:
     except ValueError:
         percent = -1
     if not 0 <= percent <= 100:
-        raise ValueError("is not a percentage from 0% to 100%, such as 12.5%")
+        raise ValueError("is not a discount; write a percentage from 0% to 100%, such as 12.5%")
     return percent / 100
 
 

@@ -150,7 +150,7 @@ def read_trace(path: Path) -> SpotTrace:
 
 def _bit(value: Any) -> int:
     if value not in (0, 1):
-        raise ValueError(f"{value!r} is neither 0 nor 1")
+        raise ValueError(f"`data` contains {value!r}, which is neither 0 nor 1")
     return int(value)
 
 

@@ -98,4 +98,4 @@ def _shorten(value: Any) -> Any:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a valid JSON number")
+    raise ValueError(f"{name} is not a valid JSON number; send null or a finite number")

@@ -90,7 +90,10 @@ async def preview_response(files: StoredFiles, file: StoredFile) -> Response:
             )
         data = await _read_all(await files.read(file))
         if not _has_type(data, media_type):
-            raise NoPreview(f"{file.path!r} does not contain an image of the type that its name says")
+            raise NoPreview(
+                f"{file.path!r} cannot be shown: it does not contain an image of the type that its name says. "
+                "Download it instead."
+            )
         return Response(data, 200, headers, media_type)
     end = min(file.size, MAX_TEXT_PREVIEW)
     data = await _read_all(await files.read(file, 0, end))

@@ -191,9 +191,9 @@ def _parse(text: str | None) -> dict[str, Any]:
     try:
         request = json.loads(text or "")
     except (ValueError, RecursionError):
-        raise MalformedRequest("the message is not JSON text") from None
+        raise MalformedRequest("the message is not valid JSON; send a JSON object") from None
     if not isinstance(request, dict):
-        raise MalformedRequest("the message must be a JSON object")
+        raise MalformedRequest("the message is not a JSON object; send one")
     return request
 
 

@@ -77,7 +77,9 @@ async def search_log(
     counts the others. A search takes at most about a second; then the answer is `truncated`.
     """
     if after is not None and before is not None:
-        raise InvalidSpec([Problem("before", before, "cannot be combined with after", "", "query")])
+        raise InvalidSpec(
+            [Problem("before", before, "cannot be combined with `after`; send one of the two", "", "query")]
+        )
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
     search = LogSearch(services.reports, services.clock, view.id, number)

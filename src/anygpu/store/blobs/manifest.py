@@ -191,7 +191,7 @@ def _validate(manifest: Manifest) -> Manifest:
 def _parse_files(value: object) -> Iterator[ManifestFile]:
     files = _require_list(value, "files", MAX_FILES)
     if not files:
-        raise _invalid_field("files", [], "a checkpoint must have at least one file")
+        raise _invalid_field("files", [], "the checkpoint has no files; list at least one")
     for index, file in enumerate(files):
         yield _parse_file(_require_mapping(file, f"files[{index}]"), f"files[{index}]")
 
@@ -212,11 +212,17 @@ def _check_file(file: ManifestFile, place: str) -> None:
     held = sum(chunk.size for chunk in file.chunks)
     if held != file.size:
         raise _invalid_field(
-            f"{place}.size", file.size, f"must be {held}, the sum of the sizes of the file's chunks"
+            f"{place}.size",
+            file.size,
+            f"must be {held}, the sum of the sizes of the file's chunks; correct one of them",
         )
     expected = {0: hashlib.sha256(b"").hexdigest(), 1: file.chunks[0].sha256 if file.chunks else ""}
     if file.sha256 != expected.get(len(file.chunks), file.sha256):
-        raise _invalid_field(f"{place}.sha256", file.sha256, "does not match the sha256 of the file's chunks")
+        raise _invalid_field(
+            f"{place}.sha256",
+            file.sha256,
+            "does not match the sha256 of the file's chunks; read the file again",
+        )
 
 
 def _parse_chunks(value: object, place: str) -> Iterator[Chunk]:
@@ -252,7 +258,7 @@ def _require_integer(value: Mapping[str, Any], name: str, place: str, least: int
 
 def _require_seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NUMBER:
-        raise _invalid_field("at", value, "must be a time in unix seconds")
+        raise _invalid_field("at", value, "must be a time in Unix seconds, such as 1767225600")
     return float(value)
 
 

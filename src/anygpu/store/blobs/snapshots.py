@@ -75,13 +75,13 @@ def parse_snapshot(data: bytes, limits: SnapshotLimits) -> tuple[SnapshotFile, .
 
 def _parse_file(item: Any) -> SnapshotFile:
     if not isinstance(item, dict):
-        raise _invalid("has an entry that is not a JSON object")
+        raise _invalid("is not a valid list of files: an entry is not a JSON object")
     path = require_safe_path(item.get("path"), "files.path")
     if "link" in item:
         return SnapshotFile(path, link=_require_inner_link(path, item["link"]))
     size, sha256 = item.get("size"), item.get("sha256")
     if type(size) is not int or size < 0 or not is_sha256(sha256):
-        raise _invalid(f"has no valid size and sha256 for {path!r}")
+        raise _invalid(f"is not a valid list of files: {path!r} has no valid size and sha256")
     return SnapshotFile(path, size, str(sha256), bool(item.get("executable")))
 
 

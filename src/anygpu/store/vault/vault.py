@@ -54,7 +54,8 @@ class Vault:
             raise self._unknown_key() from error
         if stored_owner != [*owner]:
             raise DecryptionFailed(
-                "The stored value belongs to another name or project: it was copied in the database."
+                "The stored value belongs to another name or project: it was copied in the database. Store the "
+                "value again."
             )
         return str(text)
 

@@ -75,7 +75,9 @@ def load_file(path: Path) -> CocoFile:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadDataset([Finding(path, f"is not valid JSON: {error.msg}", error.lineno)]) from None
+        raise BadDataset(
+            [Finding(path, f"is not valid JSON: {error.msg}; correct this line", error.lineno)]
+        ) from None
     except RecursionError:
         raise BadDataset(
             [

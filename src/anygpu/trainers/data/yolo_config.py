@@ -79,7 +79,7 @@ def _parse(file: Path, text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         what = str(getattr(error, "problem", None) or error)
         raise BadDataset(
-            [Finding(file, f"is not valid YAML: {what}", mark.line + 1 if mark else None)]
+            [Finding(file, f"is not valid YAML: {what}; correct this line", mark.line + 1 if mark else None)]
         ) from None
 
 

@@ -78,7 +78,9 @@ def _parse_keypoints(index: int, numbers: tuple[float, ...], shape: tuple[int, i
 
 def _class_index(word: str, number: float) -> int:
     if number != number or abs(number) > 1e9 or number != int(number):
-        raise ValueError(f"the class at the start of the line has to be a whole number, not {word}")
+        raise ValueError(
+            f"the class at the start of the line has to be a whole number, not {word}; correct it"
+        )
     return int(number)
 
 

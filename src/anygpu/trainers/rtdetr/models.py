@@ -117,4 +117,7 @@ def _from(kind: Any, weights: str, **labels: Any) -> Any:
             if Path(weights).parent != Path()
             else "neither a folder nor available for download"
         )
-        raise BadConfig(f"weights: {weights!r} is {where}: {str(error).splitlines()[0]}") from error
+        raise BadConfig(
+            f"weights: {weights!r} is {where}; give the path of a folder or the name of published weights: "
+            f"{str(error).splitlines()[0]}"
+        ) from error

@@ -90,7 +90,7 @@ class Tabular(Trainer):
         try:
             self.estimator = estimators.new_estimator(self.config, self.config.task)
         except (TypeError, ValueError) as error:
-            raise BadConfig(f"{self.config.model}: {error}") from error
+            raise BadConfig(f"the model {self.config.model} refuses a setting; change it: {error}") from error
         self.learn = estimators.by_rounds(self.model)
         self.of_val = make_predictor(self.model, self.data.val.inputs)
         self.of_test = (
@@ -124,7 +124,7 @@ class Tabular(Trainer):
                 seed=self.config.seed,
             )
         except ValueError as error:  # the framework rejects the value of a setting
-            raise BadConfig(f"{self.config.model}: {error}") from error
+            raise BadConfig(f"the model {self.config.model} refuses a setting; change it: {error}") from error
         self.progress.saw(["every row"])
         self.step_done({}, steps_per_epoch=1)
 

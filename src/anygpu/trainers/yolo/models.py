@@ -73,7 +73,7 @@ def normalize_name(spelled: str) -> tuple[str, str]:
     stem, sizes, _ = family
     size = match.group(2) or sizes[0]
     if size not in sizes:
-        raise BadConfig(f"model: {stem} has the sizes {', '.join(sizes)}, not {size!r}")
+        raise BadConfig(f"model: {stem} has no size {size!r}; its sizes are {', '.join(sizes)}")
     ending = match.group(3)
     named = {"seg": "segment", "cls": "classify", "pose": "pose", "det": "detect"}[ending] if ending else ""
     return stem + size, named

@@ -103,7 +103,9 @@ async def test_a_refused_key_names_where_the_key_comes_from(status: int) -> None
 )
 async def test_an_error_quotes_the_vendors_message_in_any_format(body: object) -> None:
     http, _ = edge({"POST /a": (400, body)})
-    with pytest.raises(LaunchRefused, match="Acme answered POST /a with 400: Quota exceeded"):
+    with pytest.raises(
+        LaunchRefused, match="Acme answered the request POST /a with HTTP status 400: Quota exceeded"
+    ):
         await http.post("/a", {})
 
 

@@ -33,9 +33,9 @@ def test_backends_of_ones_own_have_their_own_price() -> None:
     ("wrong", "said"),
     [
         ({"discounts": ["ec2"]}, "catalog.discounts: 'ec2' is not NAME=VALUE"),
-        ({"discounts": ["ec2=10"]}, "is not a percentage from 0% to 100%"),
-        ({"discounts": ["ec2=110%"]}, "is not a percentage"),
-        ({"discounts": ["ec2=x%"]}, "is not a percentage"),
+        ({"discounts": ["ec2=10"]}, "is not a discount; write a percentage from 0% to 100%"),
+        ({"discounts": ["ec2=110%"]}, "is not a discount"),
+        ({"discounts": ["ec2=x%"]}, "is not a discount"),
         ({"discounts": ["ec3=10%"]}, "there is no cloud 'ec3'"),
         ({"credits": ["gcp=much"]}, "catalog.credits: 'gcp=much'"),
         ({"own_prices": ["=1"]}, "catalog.own_prices"),

@@ -129,12 +129,12 @@ def test_everything_wrong_with_labels_is_said_at_once_with_file_and_line(tmp_pat
         "labels/train/a.txt:5: the line '0 .5 .5' has 3 numbers; write 5 for a box (class x y w h), or a class"
         " and three or more x y pairs for a polygon",
         "labels/train/a.txt:7: the line 'cat .5 .5 .1 .1' is not a label; write only numbers, separated by spaces",
-        "labels/train/a.txt:8: the class at the start of the line has to be a whole number, not 0.5",
+        "labels/train/a.txt:8: the class at the start of the line has to be a whole number, not 0.5; correct it",
         "labels/train/a.txt:9: a coordinate is NaN or infinite; correct it, or remove the object",
         "labels/train/a.txt:10: the box is outside the image: x from 0.1 to 1.5, y from 0.1 to 0.9,"
         " but both must be from 0 to 1",
         "labels/train/a.txt:11: class index -1 is out of range: classes go from 0 to 1",
-        "labels/train/a.txt:12: the class at the start of the line has to be a whole number, not nan",
+        "labels/train/a.txt:12: the class at the start of the line has to be a whole number, not nan; correct it",
     ]
 
 

@@ -48,7 +48,7 @@ def test_a_task_is_known_by_its_long_name_too(spelled: str, short: str) -> None:
     ("model", "task", "said"),
     [
         ("yolo13n", "", "did you mean 'yolo1"),
-        ("yolo11q", "", "yolo11 has the sizes n, s, m, l, x, not 'q'"),
+        ("yolo11q", "", "yolo11 has no size 'q'; its sizes are n, s, m, l, x"),
         ("yollo11n", "", "did you mean 'yolo11n'?"),
         ("yolov10n", "segment", "yolov10n has no version for 'segment'"),
         ("yolo11n-seg", "pose", "'yolo11n-seg' is a model for 'segment', but task is 'pose'"),

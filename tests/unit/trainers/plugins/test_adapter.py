@@ -244,7 +244,7 @@ def test_a_registered_model_is_got_by_its_name_and_made_with_a_dictionary(tmp_pa
 
 def test_what_is_neither_trainer_nor_plugin_is_said(tmp_path: Path) -> None:
     (tmp_path / "my_model.py").write_text("class Thing:\n    def train(self): ...\n")
-    with pytest.raises(NoSuchTrainer, match=r"neither a Trainer .* nor a model plugin"):
+    with pytest.raises(NoSuchTrainer, match=r"which is not a trainer; name a subclass"):
         find(f"{tmp_path / 'my_model.py'}:Thing")
 
 

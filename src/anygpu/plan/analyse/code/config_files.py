@@ -143,7 +143,7 @@ class _LenientLoader(yaml.SafeLoader):
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
         if len(node.value) > MAX_NODES:
-            raise yaml.YAMLError("a merge (`<<`) is too large")
+            raise yaml.YAMLError("a YAML merge (`<<`) makes the file too large; write the values out")
 
 
 def _plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
