@@ -202,8 +202,16 @@ class AttemptDetails(ApiModel):
     notice: bool | None = Field(
         examples=[None], description="Whether an interrupted machine announced it; null if not interrupted."
     )
-    work_lost_s: float = Field(examples=[0.0], description="Training that the next attempt had to repeat.")
+    work_lost_s: float = Field(
+        examples=[0.0],
+        description="Training after its last checkpoint, which the next attempt has to repeat.",
+    )
     work_lost_microusd: int = Field(examples=[0])
+    restart_lost_s: float = Field(
+        examples=[0.0],
+        description="Training of earlier attempts that was lost because the script started from the beginning.",
+    )
+    restart_lost_microusd: int = Field(examples=[0])
     checkpoints_saved: int = Field(examples=[1])
     checkpoints: list[CheckpointTime] = Field(
         description="Times of saved checkpoints: at most 33, evenly chosen, with the newest."

@@ -215,6 +215,14 @@ def test_the_files_of_the_code_are_listed(server: Server, job: dict[str, Any]) -
     assert server.job(submitted)["code"] == {"kind": "snapshot", "sha256": sha256, "path": None}
 
 
+def test_a_viewer_can_read_the_spec_as_text(server: Server, job: dict[str, Any]) -> None:
+    viewer = server.new_token(name="reader", role="viewer")
+    texts = server.ask("GET", f"/api/v1/training/{job['id']}/spec", token=viewer).json
+    assert "name: files" in texts["yaml"]
+    assert texts["cli"].startswith("anygpu run")
+    assert "submit" in texts["python"]
+
+
 def test_the_newest_events_can_be_read_first(server: Server, job: dict[str, Any]) -> None:
     path = f"/api/v1/training/{job['id']}/events"
     every = server.ask("GET", path).json

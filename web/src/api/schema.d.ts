@@ -727,6 +727,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/training/{ref}/spec": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Spec Texts
+         * @description Render the spec of a job as a shell command, a YAML job file and Python code.
+         */
+        get: operations["get_spec_texts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/training/{ref}/code/texts": {
         parameters: {
             query?: never;
@@ -1658,7 +1678,7 @@ export interface components {
             notice: boolean | null;
             /**
              * Work Lost S
-             * @description Training that the next attempt had to repeat.
+             * @description Training after its last checkpoint, which the next attempt has to repeat.
              * @example 0
              */
             work_lost_s: number;
@@ -1667,6 +1687,17 @@ export interface components {
              * @example 0
              */
             work_lost_microusd: number;
+            /**
+             * Restart Lost S
+             * @description Training of earlier attempts that was lost because the script started from the beginning.
+             * @example 0
+             */
+            restart_lost_s: number;
+            /**
+             * Restart Lost Microusd
+             * @example 0
+             */
+            restart_lost_microusd: number;
             /**
              * Checkpoints Saved
              * @example 1
@@ -6484,6 +6515,8 @@ export interface operations {
                      *           "notice": null,
                      *           "work_lost_s": 0,
                      *           "work_lost_microusd": 0,
+                     *           "restart_lost_s": 0,
+                     *           "restart_lost_microusd": 0,
                      *           "checkpoints_saved": 1,
                      *           "checkpoints": [
                      *             {
@@ -6766,6 +6799,8 @@ export interface operations {
                      *           "notice": null,
                      *           "work_lost_s": 0,
                      *           "work_lost_microusd": 0,
+                     *           "restart_lost_s": 0,
+                     *           "restart_lost_microusd": 0,
                      *           "checkpoints_saved": 1,
                      *           "checkpoints": [
                      *             {
@@ -7214,6 +7249,8 @@ export interface operations {
                      *           "notice": null,
                      *           "work_lost_s": 0,
                      *           "work_lost_microusd": 0,
+                     *           "restart_lost_s": 0,
+                     *           "restart_lost_microusd": 0,
                      *           "checkpoints_saved": 1,
                      *           "checkpoints": [
                      *             {
@@ -9582,6 +9619,56 @@ export interface operations {
             };
         };
     };
+    get_spec_texts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Texts that submit the spec of the job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cli": "anygpu run --name digits --tag demo train.py --epochs 3",
+                     *       "yaml": "script: train.py\nname: digits\n",
+                     *       "python": "from anygpu import Platform\n"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SpecTexts"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     get_code_texts: {
         parameters: {
             query?: never;
@@ -10024,6 +10111,8 @@ export interface operations {
                      *           "notice": null,
                      *           "work_lost_s": 0,
                      *           "work_lost_microusd": 0,
+                     *           "restart_lost_s": 0,
+                     *           "restart_lost_microusd": 0,
                      *           "checkpoints_saved": 1,
                      *           "checkpoints": [
                      *             {
@@ -10248,6 +10337,8 @@ export interface operations {
                      *           "notice": null,
                      *           "work_lost_s": 0,
                      *           "work_lost_microusd": 0,
+                     *           "restart_lost_s": 0,
+                     *           "restart_lost_microusd": 0,
                      *           "checkpoints_saved": 1,
                      *           "checkpoints": [
                      *             {

@@ -82,6 +82,7 @@ const LOOKS: Record<string, StatusLook> = {
   completed: { shape: "completed", tone: "done" },
   failed: { shape: "failed", tone: "fail" },
   cancelled: { shape: "cancelled", tone: "idle" },
+  cancelling: { shape: "cancelled", tone: "idle" },
 };
 
 const UNKNOWN: StatusLook = { shape: "planning", tone: "idle" };

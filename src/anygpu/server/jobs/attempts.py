@@ -70,8 +70,10 @@ def render_attempt(view: JobView, attempt: AttemptView, now_ms: int) -> dict[str
         "end_kind": end.kind if end else None,
         "end_text": end.text if end else "",
         "notice": end.notice if end else None,
-        "work_lost_s": attempt.work_lost_s + attempt.restart_lost_s,
-        "work_lost_microusd": attempt.work_lost_microusd + attempt.restart_lost_microusd,
+        "work_lost_s": attempt.work_lost_s,
+        "work_lost_microusd": attempt.work_lost_microusd,
+        "restart_lost_s": attempt.restart_lost_s,
+        "restart_lost_microusd": attempt.restart_lost_microusd,
         "checkpoints_saved": attempt.checkpoints_saved,
         "checkpoints": [
             {"step": mark.step, "saved_at": format_time(mark.saved_at_ms)}

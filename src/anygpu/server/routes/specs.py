@@ -39,6 +39,13 @@ def _render(spec: JobSpec) -> SpecTexts:
     return SpecTexts(cli=texts.cli, yaml=texts.yaml, python=texts.python)
 
 
+@router.get("/training/{ref}/spec", response_description="Texts that submit the spec of the job.")
+async def get_spec_texts(ref: JobRef, services: ServicesDep, caller: CallerDep) -> SpecTexts:
+    """Render the spec of a job as a shell command, a YAML job file and Python code."""
+    view = await resolve_job(services.journal, caller.scope, ref)
+    return await asyncio.to_thread(_render, view.spec)
+
+
 @router.get("/training/{ref}/code/texts", response_description="The files, by path.")
 async def get_code_texts(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JobCode:
     """Show the files of a job as they were uploaded, with the text of small text files."""

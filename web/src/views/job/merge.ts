@@ -1,0 +1,34 @@
+/** Merge what arrives over the connection into what the page knows. */
+
+import type { Schemas } from "@/api/client";
+import type { LiveMessage } from "@/live/connection";
+import { isEnded } from "@/ui/Status";
+
+export type Job = Schemas["JobDetails"];
+export type JobEvent = Schemas["JobEvent"];
+
+export interface EventLog {
+  /** Newest first. */
+  events: JobEvent[];
+  total: number;
+  /** The position after which the connection continues. */
+  after: number;
+}
+
+/** Add events that arrived to those that are known. Each event is kept once. */
+export function withEvents(known: EventLog, arrived: readonly JobEvent[]): EventLog {
+  const fresh = arrived.filter((event) => event.position > known.after);
+  if (fresh.length === 0) return known;
+  return {
+    events: [...fresh.toReversed(), ...known.events],
+    total: known.total + fresh.length,
+    after: fresh.at(-1)!.position,
+  };
+}
+
+/** The job with the progress of a message. A message of an older attempt changes nothing. */
+export function withProgress(job: Job, message: Extract<LiveMessage, { kind: "progress" }>): Job {
+  if (message.attempt !== job.attempt || isEnded(job.status)) return job;
+  const progress = { ...job.progress, ...message.progress };
+  return { ...job, progress, telemetry: message.telemetry };
+}

@@ -1,0 +1,48 @@
+import type { JobRequests } from "@/views/job/actions";
+import { ArtifactsTab } from "@/views/job/tabs/ArtifactsTab";
+import { CheckpointsTab } from "@/views/job/tabs/CheckpointsTab";
+import type { Job } from "@/views/job/merge";
+import { EventsTab } from "@/views/job/tabs/EventsTab";
+import type { TabName } from "@/views/job/tabs/JobTabs";
+import { MachinePanel } from "@/views/job/MachinePanel";
+import { MetricsPanel } from "@/views/job/MetricsPanel";
+import { PlanTab } from "@/views/job/tabs/PlanTab";
+import { SpecTab } from "@/views/job/tabs/SpecTab";
+
+interface TabContentProps {
+  tab: TabName;
+  job: Job;
+  requests: JobRequests;
+}
+
+/** Curves of the metrics, then the log beside the machine. */
+function Overview({ job }: { job: Job }) {
+  return (
+    <>
+      <MetricsPanel job={job} />
+      <div className="job-lower">
+        <pre className="panel code">{job.recent_logs.join("\n")}</pre>
+        <MachinePanel job={job} />
+      </div>
+    </>
+  );
+}
+
+export function TabContent({ tab, job, requests }: TabContentProps) {
+  switch (tab) {
+    case "overview":
+      return <Overview job={job} />;
+    case "log":
+      return <pre className="panel code">{job.recent_logs.join("\n")}</pre>;
+    case "plan":
+      return <PlanTab job={job} />;
+    case "checkpoints":
+      return <CheckpointsTab job={job} requests={requests} />;
+    case "artifacts":
+      return <ArtifactsTab job={job} />;
+    case "events":
+      return <EventsTab job={job} />;
+    case "spec":
+      return <SpecTab job={job} />;
+  }
+}
