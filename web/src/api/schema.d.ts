@@ -7025,6 +7025,8 @@ export interface operations {
                      *           "notice": null,
                      *           "work_lost_s": 0,
                      *           "work_lost_microusd": 0,
+                     *           "restart_lost_s": 0,
+                     *           "restart_lost_microusd": 0,
                      *           "checkpoints_saved": 1,
                      *           "checkpoints": [
                      *             {
