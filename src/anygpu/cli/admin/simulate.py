@@ -38,9 +38,17 @@ FILE = click.Path(exists=True, path_type=Path)
     "--restart", default="6m", show_default=True, help="Time from launch to training, for each start."
 )
 @click.option(
-    "--on-demand-price", type=click.FloatRange(min=0, min_open=True), required=True, help="$ per hour."
+    "--on-demand-price",
+    type=click.FloatRange(min=0, min_open=True),
+    required=True,
+    help="Price of an on-demand machine, in dollars per hour.",
 )
-@click.option("--spot-price", type=click.FloatRange(min=0, min_open=True), required=True, help="$ per hour.")
+@click.option(
+    "--spot-price",
+    type=click.FloatRange(min=0, min_open=True),
+    required=True,
+    help="Price of a spot machine, in dollars per hour.",
+)
 @click.option("--zones", type=click.IntRange(min=1), help="Number of zones the job may use. Default: all.")
 @click.option(
     "--windows",
