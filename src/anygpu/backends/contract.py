@@ -166,3 +166,36 @@ class SupportsShell(Protocol):
     """A backend that can give people SSH access to the machine of an attempt."""
 
     async def shell(self, handle: Handle) -> ShellLogin: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostGpu:
+    """A GPU of one of the user's own machines. `free` tells whether no attempt has reserved it."""
+
+    uuid: str
+    kind: str
+    memory_gib: float
+    driver: str
+    free: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """One of the user's own machines as it answered last. `problem` says why it does not answer, if so.
+
+    `offer` is the name that the machine has in offers.
+    """
+
+    offer: str
+    problem: str = ""
+    cpus: float = 0
+    free_cpus: int = 0
+    memory_gib: float = 0
+    gpus: tuple[HostGpu, ...] = ()
+
+
+@runtime_checkable
+class SupportsHosts(Protocol):
+    """A backend of machines that exist all the time: it can describe each of them."""
+
+    async def hosts(self) -> Sequence[HostReport]: ...

@@ -23,7 +23,7 @@ from anygpu.agent.host import processes, slots
 from anygpu.agent.host.gpus import query_gpus
 from anygpu.agent.prepare.containers import search_runtime
 from anygpu.agent.prepare.installers import installer_variables
-from anygpu.backends.contract import LaunchRequest, MachineState, Observation
+from anygpu.backends.contract import HostGpu, HostReport, LaunchRequest, MachineState, Observation
 from anygpu.backends.local.agents import ExitWatcher, PrewarmedAgent, PrewarmedPool, placeholder_env
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
@@ -161,6 +161,21 @@ class LocalBackend:
         directory = self._directory(handle.name)
         if (directory / "work.json").exists():
             self._deliveries.append(self._start_process(["--deliver", str(directory)], directory, {}, ()))
+
+    async def hosts(self) -> Sequence[HostReport]:
+        """Describe this machine."""
+        gpus = await self._get_gpus()
+        locks = slots.gpu_slots([gpu["uuid"] for gpu in gpus], str(self._gpu_locks)) if gpus else []
+        free = set(slots.free_labels(locks))
+        return [
+            HostReport(
+                offer=os.uname().nodename,
+                cpus=self._cpu_count,
+                free_cpus=len(slots.free_labels(self._cpu_slots)),
+                memory_gib=round(_memory_gib(), 1),
+                gpus=tuple(HostGpu(**gpu, free=gpu["uuid"] in free) for gpu in gpus),
+            )
+        ]
 
     def prewarm(self) -> None:
         """Start an agent process in advance, for the next job.

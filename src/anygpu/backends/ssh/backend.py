@@ -12,13 +12,20 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from anygpu.backends.contract import AccountStatus, LaunchRequest, MachineState, Observation, ShellLogin
+from anygpu.backends.contract import (
+    AccountStatus,
+    HostReport,
+    LaunchRequest,
+    MachineState,
+    Observation,
+    ShellLogin,
+)
 from anygpu.backends.registry import BackendContext
 from anygpu.backends.ssh.connection import SshConnector, SshLogin, SshTiming
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.keys import HostKeyStore
 from anygpu.backends.ssh.link import LinkState, SlotRequest, SshLink, reattach_request
-from anygpu.backends.ssh.offers import account_status, build_offer, cpu_slot_count, gpu_count
+from anygpu.backends.ssh.offers import account_status, build_offer, cpu_slot_count, gpu_count, report_host
 from anygpu.backends.ssh.options import SshOptions, split_address
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused
 from anygpu.events.offers import Handle, Offer
@@ -159,6 +166,12 @@ class SshBackend:
             f"No host of the backend {self.name} runs the attempt {handle.name}. If its host was removed, add "
             "it again."
         )
+
+    async def hosts(self) -> Sequence[HostReport]:
+        """Describe each host by its last status, which is asked again if it is old."""
+        hosts = list(self._hosts.values())
+        statuses = await asyncio.gather(*(host.recent_status() for host in hosts))
+        return [report_host(host, status) for host, status in zip(hosts, statuses, strict=True)]
 
     async def close(self) -> None:
         """Disconnect from all hosts. The agents keep running."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from anygpu.backends.contract import AccountStatus
+from anygpu.backends.contract import AccountStatus, HostGpu, HostReport
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.options import SshOptions
 from anygpu.events.offers import Offer
@@ -100,6 +100,30 @@ def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tup
     of = len(status.facts["gpus"]) if gpus else status.facts["cpus"]
     reason = f"{free} of {of} {what}s of {host.name} are free, the job needs {count}"
     return free // count, "" if free >= count else reason
+
+
+def report_host(host: SshHost, status: HostStatus | None) -> HostReport:
+    """Describe a host for users: its GPUs, CPUs and memory, and why it does not answer, if so."""
+    facts = status.facts if status else {}
+    free = set(facts.get("free_gpus", ()))
+    problem = host.problem if status is not None or host.problem else f"{host.name} has not answered yet"
+    return HostReport(
+        offer=host.name,
+        problem=problem,
+        cpus=facts.get("cpus", 0),
+        free_cpus=facts.get("free_cpus", 0),
+        memory_gib=facts.get("memory_gib", 0),
+        gpus=tuple(
+            HostGpu(
+                uuid=card["uuid"],
+                kind=card["kind"],
+                memory_gib=card["memory_gib"],
+                driver=card.get("driver", ""),
+                free=card["uuid"] in free,
+            )
+            for card in facts.get("gpus", ())
+        ),
+    )
 
 
 def account_status(statuses: Mapping[str, HostStatus | str]) -> AccountStatus:

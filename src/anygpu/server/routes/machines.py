@@ -8,15 +8,23 @@ from starlette.responses import Response
 
 from anygpu.api.base import MACHINE
 from anygpu.api.jobs import JobDetails, MigrationRequest
-from anygpu.api.machines import LeftoverResource, MachineDetails, MachineList, ShellCredentials, SweepReport
+from anygpu.api.machines import (
+    HostList,
+    LeftoverResource,
+    MachineDetails,
+    MachineList,
+    ShellCredentials,
+    SweepReport,
+)
 from anygpu.backends.contract import Leftover, SupportsLeftovers, SupportsShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView, JobView
-from anygpu.server.encoding import format_time
+from anygpu.server.encoding import format_optional_time, format_time
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.jobs.attempts import attempt_cost_microusd, attempt_phase
+from anygpu.server.jobs.hosts import list_hosts
 from anygpu.server.jobs.machines import (
     MachineInventory,
     OrphanMachine,
@@ -24,6 +32,7 @@ from anygpu.server.jobs.machines import (
     load_inventory,
     visible_machines,
 )
+from anygpu.server.jobs.queue import is_visible
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.jobs import JobRef, job_details
 from anygpu.server.services import CallerDep, Services, ServicesDep
@@ -57,6 +66,21 @@ async def list_machines(services: ServicesDep, caller: CallerDep) -> MachineList
         leftovers=[_render_leftover(backend, each) for backend, each in inventory.leftovers],
         silent=dict(inventory.unreachable),
     )
+
+
+@router.get("/hosts", response_description="As they answered last.")
+async def show_hosts(services: ServicesDep, caller: CallerDep) -> HostList:
+    """List your own machines: this server's and the SSH hosts, with their GPUs and the project's jobs on them."""
+    live = [view for view in await services.queue.live() if is_visible(view, caller.scope)]
+    running = [view for view in live if view.live_attempt is not None]
+    rows = (
+        await services.reports.states([(view.id, len(view.attempts)) for view in running]) if running else {}
+    )
+    telemetry = {job_id: row.telemetry for (job_id, _), row in rows.items()}
+    entries = services.backends.entries(caller.scope.organisation)
+    hosts = await list_hosts(entries, running, telemetry, await services.host_telemetry.latest())
+    positions = await services.queue.positions()
+    return HostList(hosts=hosts, waiting=sum(1 for view in live if view.id in positions))
 
 
 @router.delete(
@@ -200,9 +224,12 @@ def _render_owned(machine: OwnedMachine, now_ms: int) -> MachineDetails:
         job_name=machine.view.name,
         attempt=attempt.number,
         offer=offer.name,
+        gpu=offer.gpu_kind,
+        gpus=offer.gpu_count,
         region=offer.region,
         interruptible=offer.interruptible,
         state=attempt_phase(attempt) if machine.listed else "unlisted",
+        held_until=format_optional_time(attempt.held_until_ms) if attempt.is_held else None,
         since=format_time(attempt.launching_at_ms),
         price_microusd_per_hour=offer.price_microusd_per_hour,
         cost_microusd=attempt_cost_microusd(attempt, now_ms),
@@ -218,6 +245,8 @@ def _render_orphan(machine: OrphanMachine) -> MachineDetails:
         job_name=None,
         attempt=None,
         offer="",
+        gpu="",
+        gpus=0,
         region="",
         interruptible=False,
         state="orphan",

@@ -9,6 +9,7 @@ from anygpu.backends.ssh.offers import (
     cpu_slot_count,
     describe_host,
     missing_requirements,
+    report_host,
 )
 from anygpu.backends.ssh.offers import gpu_count as count_gpus
 from anygpu.backends.ssh.options import SshOptions
@@ -69,6 +70,20 @@ def test_an_offer_gives_the_reason_to_wait(need: Resources, trouble: str, free: 
 def test_a_host_that_never_answered_offers_nothing_with_the_reason() -> None:
     offer = build_offer(CheckedHost(), None, ONE, backend="lab", options=SshOptions(host="lab"))
     assert (offer.free, offer.wait_reason) == (0, "lab has not answered yet")
+
+
+def test_a_report_of_a_host_tells_which_gpus_are_free() -> None:
+    report = report_host(CheckedHost(), HostStatus(0, FACTS))
+    assert (report.offer, report.problem, report.cpus, report.free_cpus) == ("lab", "", 8, 3)
+    assert [(gpu.uuid, gpu.kind, gpu.free) for gpu in report.gpus] == [
+        ("GPU-1", "NVIDIA L4", False),
+        ("GPU-2", "NVIDIA L4", True),
+    ]
+
+
+def test_a_report_of_a_host_that_does_not_answer_says_why() -> None:
+    assert report_host(CheckedHost("lab is off"), HostStatus(0, FACTS)).problem == "lab is off"
+    assert report_host(CheckedHost(), None).problem == "lab has not answered yet"
 
 
 def test_a_job_with_gpus_takes_no_cpu_slots() -> None:
