@@ -807,6 +807,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Hosts
+         * @description List your own machines: this server's and the SSH hosts, with their GPUs and the project's jobs on them.
+         */
+        get: operations["show_hosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/machines/{name}": {
         parameters: {
             query?: never;
@@ -2779,6 +2799,182 @@ export interface components {
             ok: boolean;
         };
         /**
+         * HostDetails
+         * @description One of your own machines: its GPUs, what runs there, and why it does not answer, if so.
+         */
+        HostDetails: {
+            /**
+             * Backend
+             * @example lab
+             */
+            backend: string;
+            /**
+             * Name
+             * @example rig-1
+             */
+            name: string;
+            /**
+             * Online
+             * @example true
+             */
+            online: boolean;
+            /**
+             * Problem
+             * @description Why the host does not answer; empty if it answers.
+             * @example
+             */
+            problem: string;
+            /**
+             * Cpus
+             * @example 32
+             */
+            cpus: number;
+            /**
+             * Free Cpus
+             * @example 30
+             */
+            free_cpus: number;
+            /**
+             * Memory Gib
+             * @example 256
+             */
+            memory_gib: number;
+            /**
+             * Cpu Use
+             * @description Utilisation as a fraction, if measured.
+             * @example 0.61
+             */
+            cpu_use: number | null;
+            /**
+             * Memory Used
+             * @description Bytes, if measured.
+             * @example 94000000000
+             */
+            memory_used: number | null;
+            /**
+             * Memory Total
+             * @description Bytes, if measured.
+             * @example 270000000000
+             */
+            memory_total: number | null;
+            /**
+             * Measured At
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            measured_at: string | null;
+            /** Gpus */
+            gpus: components["schemas"]["HostGpuDetails"][];
+            /**
+             * Jobs
+             * @description Jobs of the project that run on the host.
+             */
+            jobs: components["schemas"]["HostJob"][];
+        };
+        /**
+         * HostGpuDetails
+         * @description A GPU of a host. Measured values are null while no job on the host measures them.
+         */
+        HostGpuDetails: {
+            /**
+             * Index
+             * @example 0
+             */
+            index: number;
+            /**
+             * Uuid
+             * @example GPU-1
+             */
+            uuid: string;
+            /**
+             * Kind
+             * @example RTX 4090
+             */
+            kind: string;
+            /**
+             * Memory Gib
+             * @example 24
+             */
+            memory_gib: number;
+            /**
+             * Driver
+             * @example 580.65
+             */
+            driver: string;
+            /**
+             * Free
+             * @description Whether no job has reserved it.
+             * @example false
+             */
+            free: boolean;
+            /**
+             * Use
+             * @description Utilisation as a fraction.
+             * @example 0.97
+             */
+            use: number | null;
+            /**
+             * Memory Used
+             * @description Bytes.
+             * @example 21000000000
+             */
+            memory_used: number | null;
+            /**
+             * Memory Total
+             * @description Bytes.
+             * @example 25769803776
+             */
+            memory_total: number | null;
+            /**
+             * Temperature C
+             * @example 74
+             */
+            temperature_c: number | null;
+            /**
+             * Power W
+             * @example 310
+             */
+            power_w: number | null;
+        };
+        /**
+         * HostJob
+         * @description A job that runs on a host.
+         */
+        HostJob: {
+            /**
+             * Id
+             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
+             */
+            id: string;
+            /**
+             * Name
+             * @example digits
+             */
+            name: string;
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /**
+             * Phase
+             * @example training
+             */
+            phase: string;
+        };
+        /**
+         * HostList
+         * @description Your own machines. `waiting` is the number of the project's jobs that wait for a machine.
+         */
+        HostList: {
+            /** Hosts */
+            hosts: components["schemas"]["HostDetails"][];
+            /**
+             * Waiting
+             * @example 2
+             */
+            waiting: number;
+        };
+        /**
          * JobCode
          * @description The code of a job as it was uploaded.
          *
@@ -3863,6 +4059,18 @@ export interface components {
              */
             offer: string;
             /**
+             * Gpu
+             * @default
+             * @example A10G
+             */
+            gpu: string;
+            /**
+             * Gpus
+             * @default 0
+             * @example 1
+             */
+            gpus: number;
+            /**
              * Region
              * @example us-east-1
              */
@@ -3877,6 +4085,13 @@ export interface components {
              * @example training
              */
             state: string;
+            /**
+             * Held Until
+             * @description Until when a machine is kept after its job failed.
+             * @default null
+             * @example null
+             */
+            held_until: string | null;
             /**
              * Since
              * @example 2026-01-05T10:00:00.000Z
@@ -9834,9 +10049,12 @@ export interface operations {
                      *           "job_name": "digits",
                      *           "attempt": 1,
                      *           "offer": "g5.xlarge",
+                     *           "gpu": "A10G",
+                     *           "gpus": 1,
                      *           "region": "us-east-1",
                      *           "interruptible": true,
                      *           "state": "training",
+                     *           "held_until": null,
                      *           "since": "2026-01-05T10:00:00.000Z",
                      *           "price_microusd_per_hour": 402000,
                      *           "cost_microusd": 6700
@@ -9855,6 +10073,90 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["MachineList"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    show_hosts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As they answered last. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "hosts": [
+                     *         {
+                     *           "backend": "lab",
+                     *           "name": "rig-1",
+                     *           "online": true,
+                     *           "problem": "",
+                     *           "cpus": 32,
+                     *           "free_cpus": 30,
+                     *           "memory_gib": 256,
+                     *           "cpu_use": 0.61,
+                     *           "memory_used": 94000000000,
+                     *           "memory_total": 270000000000,
+                     *           "measured_at": "2026-01-05T10:00:00.000Z",
+                     *           "gpus": [
+                     *             {
+                     *               "index": 0,
+                     *               "uuid": "GPU-1",
+                     *               "kind": "RTX 4090",
+                     *               "memory_gib": 24,
+                     *               "driver": "580.65",
+                     *               "free": false,
+                     *               "use": 0.97,
+                     *               "memory_used": 21000000000,
+                     *               "memory_total": 25769803776,
+                     *               "temperature_c": 74,
+                     *               "power_w": 310
+                     *             }
+                     *           ],
+                     *           "jobs": [
+                     *             {
+                     *               "id": "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e",
+                     *               "name": "digits",
+                     *               "attempt": 1,
+                     *               "phase": "training"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "waiting": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HostList"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
