@@ -58,8 +58,9 @@ export function GroupPicker({ view, change, groups, pinned }: GroupPickerProps) 
     { value: PINNED_GROUP, label: "Pinned", count: pinned },
     ...groups.map((group) => ({ value: group.name, label: group.name, count: group.metrics.length })),
   ];
-  const shown = choices.slice(0, SHOWN_GROUPS);
-  const more = choices.slice(SHOWN_GROUPS);
+  const limit = choices.length <= SHOWN_GROUPS + 1 ? choices.length : SHOWN_GROUPS;
+  const shown = choices.slice(0, limit);
+  const more = choices.slice(limit);
   const chosen = more.find((choice) => choice.value === view.group);
   const value = view.find === "" ? view.group : "";
   const choose = (group: string) => change({ group, find: "" });

@@ -1,5 +1,6 @@
 /** A chart on a canvas: draws lines with uPlot, and adds crosshair, zoom by dragging and marks. */
 
+import "@/charts/browser-language";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { onColorsChange, tokenColor } from "@/app/theme";
@@ -8,7 +9,7 @@ import type { Crosshair, CrosshairPosition } from "@/charts/crosshair";
 import { currentPoint, neighbourPosition, pointsAt, type HoveredPoint } from "@/charts/hover";
 import { layoutPlot, type PlotLayout, type PlotModel, type StrokeStyle } from "@/charts/plot-layout";
 import { redraws } from "@/charts/scheduler";
-import { formatTick, formatTimeTick } from "@/charts/ticks";
+import { formatElapsedTick, formatTick, formatTimeTick } from "@/charts/ticks";
 
 export interface PlotEvents {
   /** Read the newest model. Called when the chart is drawn. */
@@ -45,6 +46,7 @@ export class ChartPlot {
   private readonly dots: HTMLElement[] = [];
   private readonly cleanups: (() => void)[] = [];
   private dragStart: number | null = null;
+  private size = { width: 0, height: 0 };
 
   constructor(
     private readonly host: HTMLElement,
@@ -52,7 +54,12 @@ export class ChartPlot {
     private readonly crosshair: Crosshair,
     private readonly events: PlotEvents,
   ) {
-    const observer = new ResizeObserver(() => this.redraw());
+    // The observer says the size without a forced layout.
+    const observer = new ResizeObserver((entries) => {
+      const box = entries.at(-1)!.contentRect;
+      this.size = { width: Math.floor(box.width), height: Math.floor(box.height) };
+      this.redraw();
+    });
     observer.observe(host);
     this.cleanups.push(
       () => observer.disconnect(),
@@ -76,8 +83,7 @@ export class ChartPlot {
   }
 
   private readonly draw = (): void => {
-    const width = this.host.clientWidth;
-    const height = this.host.clientHeight;
+    const { width, height } = this.size;
     if (width === 0 || height === 0) return;
     this.model = this.events.read();
     this.layout = layoutPlot(this.model, width);
@@ -144,6 +150,7 @@ export class ChartPlot {
   private horizontalText(tick: number): string {
     const [low, high] = this.layout!.xRange;
     if (this.model!.axis === "time") return formatTimeTick(tick, high - low);
+    if (this.model!.axis === "elapsed") return formatElapsedTick(tick);
     return formatTick(tick, this.layout!.xTicks.at(-1) ?? tick);
   }
 
@@ -174,6 +181,7 @@ export class ChartPlot {
       width: stroke.width,
       alpha: stroke.alpha,
       dash: [...stroke.dash],
+      pxAlign: 0,
       points: {
         show: true,
         size: stroke.width * 2.5,

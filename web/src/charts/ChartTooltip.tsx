@@ -13,7 +13,6 @@ export interface TooltipContent {
 
 interface ChartTooltipProps {
   place: TooltipPlace;
-  /** The first is the nearest. */
   contents: TooltipContent[];
   /** Name every line with its value, instead of the nearest in detail. */
   listAll: boolean;

@@ -45,6 +45,7 @@ interface LineChartProps {
 
 interface HoverState {
   points: HoveredPoint[];
+  current: HoveredPoint;
   place: TooltipPlace;
 }
 
@@ -61,8 +62,7 @@ export function LineChart(props: LineChartProps) {
     const element = readout.current;
     if (element === null) return;
     element.style.setProperty("--c", `var(${color})`);
-    element.lastChild!.textContent =
-      value === null ? "" : formatValue(Number.isFinite(value) ? value : String(value));
+    element.lastChild!.textContent = value === null ? "" : formatValue(value);
   };
   return (
     <figure ref={figure} className={tall ? "panel chart mc tall" : "panel chart mc"} data-metric={name}>
@@ -75,8 +75,8 @@ export function LineChart(props: LineChartProps) {
             {showAll ? "Hide outliers" : "Show outliers"}
           </Button>
         )}
-        <span className="val" ref={readout}>
-          {!listAll && <i className="swatch" />}
+        <span className="val" ref={readout} hidden={listAll}>
+          <i className="swatch" />
           <span />
         </span>
         {actions}
@@ -100,7 +100,7 @@ export function LineChart(props: LineChartProps) {
         {hover !== null && (
           <ChartTooltip
             place={hover.place}
-            contents={hover.points.map((point) => source.describePoint(point))}
+            contents={(listAll ? hover.points : [hover.current]).map((point) => source.describePoint(point))}
             listAll={listAll}
           />
         )}
@@ -145,9 +145,7 @@ function Plot(props: PlotProps) {
       const value = current === null ? newest.current?.value : current.stretch.smoothed[current.index];
       const color = current?.line.color ?? newest.current?.color ?? "--c1";
       props.showReadout(value ?? null, color);
-      props.onHover(
-        place !== null && current !== null ? { points: currentFirst(points, current), place } : null,
-      );
+      props.onHover(place !== null && current !== null ? { points, current, place } : null);
     },
   );
   const handleZoom = useEffectEvent(props.onZoom);
@@ -174,8 +172,4 @@ function Plot(props: PlotProps) {
   }, [source, showAll, id, crosshair]);
 
   return <div className="plot-host" ref={host} role="img" aria-label="Loading" tabIndex={0} />;
-}
-
-function currentFirst(points: HoveredPoint[], current: HoveredPoint): HoveredPoint[] {
-  return [current, ...points.filter((point) => point !== current)];
 }

@@ -13,10 +13,13 @@ import {
   lineStart,
   type ChartLine,
   type LineOptions,
+  type ResumeSteps,
 } from "@/charts/lines";
+import { epochMetric } from "@/charts/metric-groups";
 import type { MetricsStore, SeriesData, StepRange } from "@/charts/metrics-store";
+import { factorForCount } from "@/charts/smoothing";
 import { formatCount, formatValue, plural } from "@/lib/format";
-import { absoluteTime, clockTime } from "@/lib/time";
+import { clockTime, shortTime } from "@/lib/time";
 
 const ZOOM_POINTS = 2000;
 
@@ -51,12 +54,11 @@ export function attemptSource(options: AttemptChartOptions): ChartSource {
 
 function readContent(options: AttemptChartOptions): ChartContent {
   const { store, name, view } = options;
-  const lineOptions = toLineOptions(options);
   const whole = store.read(name);
-  const wholeLines = buildLines(whole, options, lineOptions);
+  const wholeLines = buildLines(whole, options);
   const range = view.zoom === null ? null : toStepRange(view, wholeLines, view.zoom);
   const data = range === null ? whole : store.readRange(name, range, ZOOM_POINTS);
-  const lines = data === whole ? wholeLines : buildLines(data, options, lineOptions);
+  const lines = data === whole ? wholeLines : buildLines(data, options);
   const summary = store.summaries.get(name);
   return {
     model: {
@@ -65,6 +67,7 @@ function readContent(options: AttemptChartOptions): ChartContent {
       logScale: view.logScale && !(summary !== undefined && summary.min <= 0),
       smoothing: view.smoothing > 0,
       zoom: view.zoom,
+      overlaid: false,
       changes: wholeLines
         .slice(1)
         .map(lineStart)
@@ -76,24 +79,46 @@ function readContent(options: AttemptChartOptions): ChartContent {
   };
 }
 
-function toLineOptions({ view, epochs, store }: AttemptChartOptions): LineOptions {
-  const { axis, smoothing } = view;
-  if (axis !== "epoch" || epochs === null) return { axis, smoothing, epochOf: null };
-  if ("perStep" in epochs) return { axis, smoothing, epochOf: (step) => step * epochs.perStep };
+function toLineOptions({ view, epochs, store }: AttemptChartOptions, points: number): LineOptions {
+  const { axis } = view;
+  const epochOf = axis === "epoch" ? toEpochs(epochs, store) : null;
+  return { axis, smoothing: factorForCount(view.smoothing, points), epochOf };
+}
+
+/** A function from step to epoch, if it is known. */
+export function toEpochs(epochs: EpochSource, store: MetricsStore): ((step: number) => number) | null {
+  if (epochs === null) return null;
+  if ("perStep" in epochs) return (step) => step * epochs.perStep;
   const reported = [...store.read(epochs.metric).attempts.values()];
   const steps = reported.flatMap((columns) => columns.steps);
   const values = reported.flatMap((columns) => columns.values);
-  return { axis, smoothing, epochOf: epochScale(steps, values) };
+  return epochScale(steps, values);
 }
 
-function buildLines(
-  data: SeriesData,
-  { view, attempts }: AttemptChartOptions,
-  options: LineOptions,
-): ChartLine[] {
-  const resumes = new Map(
+export function countPoints(data: SeriesData): number {
+  return [...data.attempts.values()].reduce((sum, columns) => sum + columns.values.length, 0);
+}
+
+export function resumeSteps(attempts: readonly AttemptFacts[]): ResumeSteps {
+  return new Map(
     attempts.flatMap((each) => (each.resume_step === null ? [] : [[each.number, each.resume_step] as const])),
   );
+}
+
+export function epochSource(
+  { progress }: Pick<Schemas["JobDetails"], "progress">,
+  names: readonly string[],
+): EpochSource {
+  const metric = epochMetric(names);
+  if (metric !== null) return { metric };
+  const { steps, epochs } = progress;
+  return steps && epochs ? { perStep: epochs / steps } : null;
+}
+
+function buildLines(data: SeriesData, chart: AttemptChartOptions): ChartLine[] {
+  const { view, attempts } = chart;
+  const options = toLineOptions(chart, countPoints(data));
+  const resumes = resumeSteps(attempts);
   return [...data.attempts]
     .filter(([attempt]) => !view.hidden.has(String(attempt)))
     .sort(([a], [b]) => a - b)
@@ -112,12 +137,17 @@ export function attemptLabel(attempt: number, attempts: readonly AttemptFacts[])
 }
 
 /** The steps to load for a zoomed axis, a little more than is shown, so that lines reach the edges. */
-function toStepRange(
+export function toStepRange(
   { axis }: Pick<ChartView, "axis">,
   lines: readonly ChartLine[],
   [from, to]: readonly [number, number],
 ): StepRange | null {
-  if (axis !== "step") return stepsBetween(lines, from, to);
+  if (axis !== "step") {
+    const steps = stepsBetween(lines, from, to);
+    const newest = lines.at(-1)?.stretches.at(-1)?.xs.at(-1) ?? Infinity;
+    // The end of a running job moves; a range without an end does not have to be loaded again.
+    return steps !== null && to >= newest ? { from: steps.from, to: Number.MAX_SAFE_INTEGER } : steps;
+  }
   const more = Math.max(1, (to - from) * 0.02);
   return { from: Math.floor(from - more), to: Math.ceil(to + more) };
 }
@@ -133,7 +163,7 @@ function describe({ store, name, view }: AttemptChartOptions, lines: number): st
 function describePoint(options: AttemptChartOptions, { line, stretch, index, x }: HoveredPoint) {
   const { view, name } = options;
   const value = stretch.values[index]!;
-  const text = Number.isFinite(value) ? formatValue(value) : String(value);
+  const text = formatValue(value);
   const rows: [string, string][] = [["step", formatCount(stretch.steps[index]!)]];
   if (view.axis === "epoch") rows.push(["epoch", formatValue(x)]);
   rows.push([name.split("/").at(-1)!, text]);
@@ -141,6 +171,6 @@ function describePoint(options: AttemptChartOptions, { line, stretch, index, x }
   if (stretch.redone) rows.push(["", "computed again later"]);
   const at = stretch.times[index]! * 1000;
   const today = new Date(at).toDateString() === new Date().toDateString();
-  rows.push(["at", today ? clockTime(at, true) : absoluteTime(at)]);
+  rows.push(["at", today ? clockTime(at, true) : shortTime(at, Date.now())]);
   return { title: line.label, color: line.color, value: text, rows };
 }

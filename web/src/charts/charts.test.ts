@@ -7,7 +7,16 @@ import { logScaleProblem, percentile, valueLimits } from "@/charts/limits";
 import { attemptColor, attemptStretches, epochScale, lastKeptStep, runLook } from "@/charts/lines";
 import { RedrawScheduler } from "@/charts/scheduler";
 import { smooth } from "@/charts/smoothing";
-import { enclosingTicks, formatTick, innerTicks, logTicks, roundStep, timeTicks } from "@/charts/ticks";
+import {
+  elapsedTicks,
+  enclosingTicks,
+  formatElapsedTick,
+  formatTick,
+  innerTicks,
+  logTicks,
+  roundStep,
+  timeTicks,
+} from "@/charts/ticks";
 
 describe("columns", () => {
   it("reads the names of numbers that JSON lacks", () => {
@@ -157,6 +166,11 @@ describe("ticks", () => {
     const ticks = timeTicks(1_700_000_007, 1_700_003_000, 5);
     expect(ticks.every((tick) => tick % 60 === 0)).toBe(true);
     expect(ticks.length).toBeGreaterThan(2);
+  });
+
+  it("puts durations at round numbers", () => {
+    expect(elapsedTicks(0, 7000, 4)).toEqual([0, 1800, 3600, 5400]);
+    expect([0, 90, 5400, 90_000].map(formatElapsedTick)).toEqual(["0", "1m 30s", "1h 30m", "1d 1h"]);
   });
 
   it("writes short texts", () => {

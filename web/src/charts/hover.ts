@@ -10,23 +10,29 @@ export interface HoveredPoint {
   x: number;
 }
 
-/** The nearest point of a line, or null if `x` is farther from its ends than `tolerance`. */
-export function nearestOfLine(line: ChartLine, x: number, tolerance: number): HoveredPoint | null {
-  let best: HoveredPoint | null = null;
+interface Candidate extends HoveredPoint {
+  /** How far `x` is from the stretch; 0 inside of it. */
+  distance: number;
+}
+
+function nearestOfLine(line: ChartLine, x: number): Candidate | null {
+  let best: Candidate | null = null;
   for (const stretch of line.stretches) {
     const index = nearestIndex(stretch.xs, x);
     if (index < 0) continue;
-    const at = stretch.xs[index]!;
-    const outside = x < stretch.xs[0]! - tolerance || x > stretch.xs.at(-1)! + tolerance;
-    if (outside) continue;
-    if (best === null || Math.abs(at - x) < Math.abs(best.x - x)) best = { line, stretch, index, x: at };
+    const distance = Math.max(0, stretch.xs[0]! - x, x - stretch.xs.at(-1)!);
+    const point = { line, stretch, index, x: stretch.xs[index]!, distance };
+    if (best === null || distance < best.distance) best = point;
   }
   return best;
 }
 
-/** The nearest point of each line at `x`. */
+/** The nearest point of each line that has points on both sides of `x`, or else of those that end within `tolerance`. */
 export function pointsAt(lines: readonly ChartLine[], x: number, tolerance: number): HoveredPoint[] {
-  return lines.map((line) => nearestOfLine(line, x, tolerance)).filter((point) => point !== null);
+  const candidates = lines.map((line) => nearestOfLine(line, x)).filter((point) => point !== null);
+  const nearest = Math.min(...candidates.map((point) => point.distance));
+  if (nearest > tolerance) return [];
+  return candidates.filter((point) => point.distance <= nearest);
 }
 
 /** The point that a chart of attempts names: of the newest attempt that has points here; kept points come first. */

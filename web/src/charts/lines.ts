@@ -68,15 +68,21 @@ export function lastKeptStep(attempt: number, resumeSteps: ResumeSteps): number 
   return kept;
 }
 
+/** "elapsed": seconds since the start of the run, for runs that began at different times. */
+export type PlotAxis = HorizontalAxis | "elapsed";
+
 export interface LineOptions {
-  axis: HorizontalAxis;
+  axis: PlotAxis;
   smoothing: number;
   /** Convert a step to an epoch; needed for the axis "epoch". */
   epochOf: ((step: number) => number) | null;
+  /** Start of the run in Unix seconds; needed for the axis "elapsed". */
+  startedAt?: number;
 }
 
-function positions(columns: Columns, { axis, epochOf }: LineOptions): number[] {
+function positions(columns: Columns, { axis, epochOf, startedAt = 0 }: LineOptions): number[] {
   if (axis === "time") return columns.times;
+  if (axis === "elapsed") return columns.times.map((time) => time - startedAt);
   if (axis === "epoch" && epochOf !== null) return columns.steps.map(epochOf);
   return columns.steps;
 }

@@ -36,7 +36,7 @@ export function searchMetrics(names: readonly string[], query: string): string[]
 const INTERESTING: readonly [pattern: RegExp, score: number][] = [
   [/loss/, 8],
   [/(^|[/_])(val|valid|eval|test)/, 6],
-  [/acc|top1|map|f1|auc|r2|bleu|rouge|perplexity|reward/, 6],
+  [/acc|top1|perplexity|reward|(^|[/_])(map|f1|auc|r2|bleu|rouge|iou)/, 6],
   [/(^|[/_])train/, 3],
   [/(^|[/_])lr$|learning_rate/, 3],
   [/per_s|throughput|norm/, 2],
@@ -69,4 +69,15 @@ export function shownPins(names: readonly string[], pins: readonly string[]): st
 /** The metric that holds epochs, if a script reports one. */
 export function epochMetric(names: readonly string[]): string | null {
   return names.find((name) => name === "epoch") ?? names.find((name) => /[/:]epoch$/.test(name)) ?? null;
+}
+
+/** The metrics of the view: found by the search, or of the chosen group. */
+export function shownMetrics(
+  view: { find: string; group: string },
+  names: readonly string[],
+  groups: readonly MetricGroup[],
+  pins: readonly string[],
+): readonly string[] {
+  if (view.find !== "") return searchMetrics(names, view.find);
+  return groups.find((group) => group.name === view.group)?.metrics ?? pins;
 }

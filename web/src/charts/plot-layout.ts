@@ -2,12 +2,12 @@
 
 import { alignLines, type AlignedTable } from "@/charts/align";
 import { valueLimits } from "@/charts/limits";
-import type { ChartLine, HorizontalAxis } from "@/charts/lines";
-import { enclosingTicks, innerTicks, logTicks, timeTicks } from "@/charts/ticks";
+import type { ChartLine, PlotAxis } from "@/charts/lines";
+import { elapsedTicks, enclosingTicks, innerTicks, logTicks, timeTicks } from "@/charts/ticks";
 
 export interface PlotModel {
   lines: readonly ChartLine[];
-  axis: HorizontalAxis;
+  axis: PlotAxis;
   logScale: boolean;
   smoothing: boolean;
   /** Show outliers too. */
@@ -16,6 +16,8 @@ export interface PlotModel {
   zoom: readonly [number, number] | null;
   /** Positions at which the machine changed. */
   changes: readonly number[];
+  /** The lines lie over each other (runs), so that reported values behind the smoothed ones must be fainter. */
+  overlaid: boolean;
 }
 
 export interface StrokeStyle {
@@ -44,10 +46,11 @@ export interface PlotLayout {
 }
 
 const LINE_WIDTH = 1.6;
-const RAW = { width: 1, alpha: 0.28 };
+const RAW_ALPHA = 0.28;
+const OVERLAID_RAW_ALPHA = 0.1;
 const REDONE = { width: 1.3, alpha: 0.75, dash: [2, 3] };
 const Y_STEPS = 4;
-const PIXELS_PER_X_TICK = 78;
+const PIXELS_PER_X_TICK = 62;
 
 export function layoutPlot(model: PlotModel, width: number): PlotLayout {
   const strokes: StrokeStyle[] = [];
@@ -56,6 +59,7 @@ export function layoutPlot(model: PlotModel, width: number): PlotLayout {
   const shown: number[] = [];
   let points = 0;
   const xRange = horizontalRange(model);
+  const rawAlpha = model.overlaid && model.lines.length > 2 ? OVERLAID_RAW_ALPHA : RAW_ALPHA;
   const drawable = (value: number) =>
     Number.isFinite(value) && (!model.logScale || value > 0) ? value : null;
   for (const line of model.lines) {
@@ -68,7 +72,7 @@ export function layoutPlot(model: PlotModel, width: number): PlotLayout {
       });
       if (model.smoothing && !redone) {
         drawn.push({ xs, ys });
-        strokes.push({ color: line.color, dash: line.dash, ...RAW });
+        strokes.push({ color: line.color, dash: [], width: 1, alpha: rawAlpha });
       }
       drawn.push({ xs, ys: model.smoothing && !redone ? smoothed.map(drawable) : ys });
       strokes.push(
@@ -104,9 +108,10 @@ function horizontalRange({ lines, zoom }: PlotModel): [number, number] {
   return low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
-function horizontalTicks(axis: HorizontalAxis, [low, high]: [number, number], width: number): number[] {
+function horizontalTicks(axis: PlotAxis, [low, high]: [number, number], width: number): number[] {
   const target = Math.max(2, Math.floor(width / PIXELS_PER_X_TICK));
   if (axis === "time") return timeTicks(low, high, target);
+  if (axis === "elapsed") return elapsedTicks(low, high, target);
   return innerTicks(low, high, target, axis === "step");
 }
 

@@ -4,7 +4,7 @@
  */
 
 export const REDRAW_INTERVAL_MS = 50;
-const FRAME_BUDGET_MS = 24;
+const FRAME_BUDGET_MS = 8;
 
 export interface FrameClock {
   now: () => number;

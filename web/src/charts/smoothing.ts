@@ -15,3 +15,13 @@ export function smooth(values: readonly number[], factor: number): number[] {
     return sum / weight;
   });
 }
+
+const TYPICAL_POINTS = 300;
+
+/**
+ * The factor for a line of `count` points that looks as smooth as `factor` does on a line of 300 points. Without this,
+ * the same setting would do nothing to long series and distort short ones.
+ */
+export function factorForCount(factor: number, count: number): number {
+  return factor <= 0 || count < 1 ? 0 : factor ** (TYPICAL_POINTS / count);
+}

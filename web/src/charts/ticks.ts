@@ -54,10 +54,40 @@ const TIME_STEPS = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
 ];
 
+function timeStep(raw: number): number {
+  return TIME_STEPS.find((each) => each >= raw) ?? 86_400 * Math.ceil(raw / 86_400);
+}
+
+/** Ticks of an axis of seconds since a start, at round durations. */
+export function elapsedTicks(low: number, high: number, target: number): number[] {
+  const step = timeStep((high - low) / target);
+  const ticks: number[] = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) ticks.push(tick);
+  return ticks;
+}
+
+/** 5400 seconds as "1h 30m". */
+export function formatElapsedTick(seconds: number): string {
+  if (seconds === 0) return "0";
+  const units: [number, string][] = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "m"],
+    [1, "s"],
+  ];
+  let rest = Math.round(seconds);
+  const parts: string[] = [];
+  for (const [size, unit] of units) {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    if (count > 0) parts.push(`${count}${unit}`);
+  }
+  return parts.slice(0, 2).join(" ");
+}
+
 /** Ticks of a time axis (Unix seconds) at round local times. */
 export function timeTicks(low: number, high: number, target: number): number[] {
-  const raw = (high - low) / target;
-  const step = TIME_STEPS.find((each) => each >= raw) ?? 86_400 * Math.ceil(raw / 86_400);
+  const step = timeStep((high - low) / target);
   const shift = new Date(low * 1000).getTimezoneOffset() * 60;
   const first = Math.ceil((low - shift) / step) * step + shift;
   const ticks: number[] = [];

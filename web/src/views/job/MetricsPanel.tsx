@@ -3,8 +3,8 @@
 import { useMemo, useState } from "react";
 import type { Schemas } from "@/api/client";
 import { useShortcuts } from "@/app/shortcuts";
-import { attemptLabel, type EpochSource } from "@/charts/attempt-source";
-import { useChartView, type ChartView } from "@/charts/chart-view";
+import { attemptLabel, epochSource } from "@/charts/attempt-source";
+import { useChartView } from "@/charts/chart-view";
 import {
   AxisPicker,
   GroupPicker,
@@ -16,8 +16,8 @@ import {
 import { Crosshair } from "@/charts/crosshair";
 import { logScaleProblem } from "@/charts/limits";
 import { attemptColor } from "@/charts/lines";
-import { epochMetric, groupMetrics, PINNED_GROUP, searchMetrics, shownPins } from "@/charts/metric-groups";
-import { useMetricNames, useMetricsSession } from "@/charts/metrics-session";
+import { groupMetrics, shownMetrics, shownPins } from "@/charts/metric-groups";
+import { metricNames, useMetricsFeeds } from "@/charts/metrics-feed";
 import type { MetricsStore } from "@/charts/metrics-store";
 import { usePins } from "@/charts/pins";
 import { useCrosshairKeys } from "@/charts/useCrosshairKeys";
@@ -28,12 +28,16 @@ import { EnlargedMetric, MetricChart } from "@/views/job/MetricChart";
 
 export function MetricsPanel({ job }: { job: Schemas["JobDetails"] }) {
   const ended = isEnded(job.status);
-  const { store, loaded, error, retry } = useMetricsSession(job.id, ended);
-  const names = useMetricNames(store);
-  if (error !== null) {
-    return <ErrorState title="The metrics could not be loaded" error={error} onRetry={retry} />;
+  const feeds = useMetricsFeeds([{ id: job.id, ended }]);
+  const names = useMemo(() => metricNames(feeds.values()), [feeds]);
+  const feed = feeds.get(job.id);
+  if (feed?.state === "failed") {
+    return (
+      <ErrorState title="The metrics could not be loaded" error={feed.error} onRetry={() => feed.retry()} />
+    );
   }
-  if (!loaded) return <Skeleton label="Loading metrics" />;
+  if (feed === undefined || feed.state === "loading") return <Skeleton label="Loading metrics" />;
+  const { store } = feed;
   if (names.length === 0) {
     return (
       <EmptyState small title={ended ? "This job reported no metrics" : "No metrics yet"}>
@@ -103,24 +107,6 @@ function MetricCharts({ job, store, names }: MetricChartsProps) {
       )}
     </section>
   );
-}
-
-function shownMetrics(
-  view: ChartView,
-  names: readonly string[],
-  groups: ReturnType<typeof groupMetrics>,
-  pins: readonly string[],
-): readonly string[] {
-  if (view.find !== "") return searchMetrics(names, view.find);
-  if (view.group === PINNED_GROUP) return pins;
-  return groups.find((group) => group.name === view.group)?.metrics ?? pins;
-}
-
-function epochSource(job: Schemas["JobDetails"], names: readonly string[]): EpochSource {
-  const metric = epochMetric(names);
-  if (metric !== null) return { metric };
-  const { steps, epochs } = job.progress;
-  return steps && epochs ? { perStep: epochs / steps } : null;
 }
 
 function attemptLines(job: Schemas["JobDetails"]) {
