@@ -1,4 +1,4 @@
-"""Jobs with metrics and telemetry for the tests of charts, written to the database before the server starts."""
+"""Jobs with metrics and telemetry for tests of charts, written to the database before the server starts."""
 
 import math
 import random
@@ -23,6 +23,7 @@ from anygpu.events.types import (
     JobSubmitted,
     TrainingStarted,
 )
+from anygpu.events.view import JobView
 from anygpu.spec.load import from_mapping
 from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.scope import Scope
@@ -55,6 +56,16 @@ def job_number(number: int) -> str:
     return f"01980000-0000-7000-8000-{number:012x}"
 
 
+class Appending:
+    """Decides to append one event to a job."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def __call__(self, view: JobView) -> list[Event]:
+        return [self._event]
+
+
 async def add_job(database: Database, number: int, events: list[Event], **spec: Any) -> str:
     job_id = job_number(number)
     journal = SqlJournal(database)
@@ -62,9 +73,7 @@ async def add_job(database: Database, number: int, events: list[Event], **spec: 
     submitted = JobSubmitted(spec=from_mapping({"script": "train.py", **spec}), person="me")
     await journal.submit(SCOPE, job_id, submitted, at_ms=at_ms)
     for later, event in enumerate(events, 1):
-        await journal.transact(
-            SCOPE, job_id, lambda view, event=event: [event], at_ms=at_ms + later * 600_000
-        )
+        await journal.transact(SCOPE, job_id, Appending(event), at_ms=at_ms + later * 600_000)
     return job_id
 
 

@@ -47,6 +47,8 @@ export class ChartPlot {
   private readonly cleanups: (() => void)[] = [];
   private dragStart: number | null = null;
   private size = { width: 0, height: 0 };
+  private pointerPlace = "";
+  private current: HoveredPoint | null = null;
 
   constructor(
     private readonly host: HTMLElement,
@@ -252,7 +254,9 @@ export class ChartPlot {
 
   private readonly step = (direction: number): void => {
     if (this.model === null) return;
-    const x = neighbourPosition(this.model.lines, this.crosshair.position?.x ?? null, direction);
+    // From the point that is named, which the pointer is near to but not at.
+    const from = this.current?.x ?? this.crosshair.position?.x ?? null;
+    const x = neighbourPosition(this.model.lines, from, direction);
     if (x !== null) this.crosshair.set({ x, source: this.id });
   };
 
@@ -262,6 +266,10 @@ export class ChartPlot {
   }
 
   private handleMove(event: PointerEvent): void {
+    // A changed page makes the browser report the pointer again, which must not undo a move by keys.
+    const place = `${event.clientX} ${event.clientY}`;
+    if (place === this.pointerPlace) return;
+    this.pointerPlace = place;
     const pixel = this.positionOf(event);
     this.crosshair.setStepper(this.step);
     this.crosshair.set({ x: this.plot!.posToVal(pixel, "x"), source: this.id });
@@ -272,6 +280,7 @@ export class ChartPlot {
   }
 
   private handleLeave(): void {
+    this.pointerPlace = "";
     if (this.dragStart === null) this.crosshair.set(null);
   }
 
@@ -303,6 +312,7 @@ export class ChartPlot {
     this.cross.hidden = !inside;
     if (!inside) {
       for (const dot of this.dots) dot.hidden = true;
+      this.current = null;
       this.events.onHover([], null, null);
       return;
     }
@@ -316,7 +326,8 @@ export class ChartPlot {
       left: bbox.left / devicePixelRatio + left,
       fraction: (left * devicePixelRatio) / bbox.width,
     };
-    this.events.onHover(points, currentPoint(points), position.source === this.id ? place : null);
+    this.current = currentPoint(points);
+    this.events.onHover(points, this.current, position.source === this.id ? place : null);
   }
 
   private placeDots(points: readonly HoveredPoint[]): void {

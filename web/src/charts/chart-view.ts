@@ -59,17 +59,22 @@ export function formatZoom(from: number, to: number): string {
   return `${rounded(from)}~${rounded(to)}`;
 }
 
+/** A text of digits as a number, because the router writes such a text with quotation marks. */
+function unquoted(text: string): string | number {
+  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : text;
+}
+
 /** The search parameters of a changed view. A value that is the default is not in the URL. */
 export function chartSearch(change: Partial<ChartView>): Search {
   const search: Search = {};
   if (change.group !== undefined) search.group = change.group === PINNED_GROUP ? undefined : change.group;
-  if (change.find !== undefined) search.find = change.find || undefined;
+  if (change.find !== undefined) search.find = unquoted(change.find) || undefined;
   if (change.smoothing !== undefined)
     search.smooth = change.smoothing === DEFAULT_SMOOTHING ? undefined : change.smoothing;
   if (change.axis !== undefined) search.axis = change.axis === "step" ? undefined : change.axis;
   if (change.logScale !== undefined) search.log = change.logScale || undefined;
   if (change.zoom !== undefined) search.zoom = change.zoom === null ? undefined : formatZoom(...change.zoom);
-  if (change.hidden !== undefined) search.hide = [...change.hidden].join(",") || undefined;
+  if (change.hidden !== undefined) search.hide = unquoted([...change.hidden].join(",")) || undefined;
   if (change.chart !== undefined) search.chart = change.chart ?? undefined;
   return search;
 }

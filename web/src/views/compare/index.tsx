@@ -1,13 +1,14 @@
 /** Compare runs: their curves in one chart, their differences side by side, and a scatter plot. */
 
 import { useMemo } from "react";
+import { asProblem } from "@/api/client";
 import { PageTitle } from "@/app/TopBar";
 import { useChartView } from "@/charts/chart-view";
 import { metricNames, useMetricsFeeds } from "@/charts/metrics-feed";
 import { shownPins } from "@/charts/metric-groups";
 import { usePins } from "@/charts/pins";
 import { Button } from "@/ui/Button";
-import { Callout, EmptyState, ErrorState, Skeleton } from "@/ui/states";
+import { Callout, EmptyState, Skeleton } from "@/ui/states";
 import { isEnded } from "@/ui/Status";
 import { CompareCharts } from "@/views/compare/CompareCharts";
 import { Differences } from "@/views/compare/Differences";
@@ -22,50 +23,34 @@ const SIDE_BY_SIDE_RUNS = 4;
 
 export default function ComparePage() {
   const [ids, setIds] = useRunIds();
-  const { runs, loading, failed, retry } = useRuns(ids);
-  if (ids.length === 0) {
-    return (
-      <>
-        <PageTitle text="Compare" />
-        <EmptyState title="No runs chosen" actions={<RunPicker ids={ids} onChange={setIds} />}>
-          Choose two or more runs here, or select jobs in the list of jobs with x and press c.
-        </EmptyState>
-      </>
-    );
-  }
+  const { runs, loading, failed } = useRuns(ids);
   const remove = (id: string) => setIds(ids.filter((each) => each !== id));
   return (
     <>
       <PageTitle text="Compare" />
-      {failed.map(({ id, error }) =>
-        runs.length === 0 && failed.length === 1 ? (
-          <ErrorState key={id} title="The run could not be loaded" error={error} onRetry={retry} />
-        ) : (
-          <Callout key={id} tone="warn" actions={<Button onClick={() => remove(id)}>Remove it</Button>}>
-            The run {id} could not be loaded: {error instanceof Error ? error.message : String(error)}
-          </Callout>
-        ),
+      <div className="run-bar">
+        <RunChips runs={runs} onRemove={remove} />
+        <RunPicker ids={ids} onChange={setIds} />
+      </div>
+      {ids.length === 0 && (
+        <EmptyState title="No runs chosen">
+          Choose two or more runs above, or select jobs in the list of jobs with x and press c.
+        </EmptyState>
       )}
+      {failed.map(({ id, error }) => (
+        <Callout key={id} tone="warn" actions={<Button onClick={() => remove(id)}>Remove it</Button>}>
+          The run {id} could not be loaded: {asProblem(error).message}
+        </Callout>
+      ))}
       {runs.length === 0 && loading && <Skeleton label="Loading runs" />}
-      {runs.length > 0 && <Comparison runs={runs} ids={ids} setIds={setIds} />}
+      {runs.length > 0 && <Comparison runs={runs} />}
     </>
   );
 }
 
-interface ComparisonProps {
-  runs: readonly Run[];
-  ids: readonly string[];
-  setIds: (ids: readonly string[]) => void;
-}
-
-function Comparison({ runs, ids, setIds }: ComparisonProps) {
+/** The runs that are compared. A click on its line shows or hides a run in the charts. */
+function RunChips({ runs, onRemove }: { runs: readonly Run[]; onRemove: (id: string) => void }) {
   const [view, change] = useChartView();
-  const feeds = useMetricsFeeds(runs.map((run) => ({ id: run.id, ended: isEnded(run.job.status) })));
-  const names = useMemo(() => metricNames(feeds.values()), [feeds]);
-  const pins = shownPins(names, usePins());
-  const shown = useMemo(() => shownRuns(runs, view.hidden), [runs, view.hidden]);
-  const drawn = useMemo(() => runs.filter((run) => shown.has(run.id)), [runs, shown]);
-  const loading = runs.some((run) => (feeds.get(run.id)?.state ?? "loading") === "loading");
   const toggle = (id: string) => {
     const hidden = new Set(view.hidden);
     const mark = isBeyondLimit(runs, id) ? `+${id}` : id;
@@ -73,21 +58,29 @@ function Comparison({ runs, ids, setIds }: ComparisonProps) {
     change({ hidden });
   };
   return (
-    <>
-      <div className="row run-bar">
-        <RunKey
-          runs={runs}
-          shown={shown}
-          onToggle={toggle}
-          onRemove={(id) => setIds(ids.filter((each) => each !== id))}
-        />
-        <RunPicker ids={ids} onChange={setIds} />
-      </div>
+    <div className="run-chips">
+      <RunKey runs={runs} shown={shownRuns(runs, view.hidden)} onToggle={toggle} onRemove={onRemove} />
       {runs.length > MAX_LINES && (
         <p className="t3 small">
           The charts show the first {MAX_LINES} runs. Click the line of another run to add it.
         </p>
       )}
+    </div>
+  );
+}
+
+function Comparison({ runs }: { runs: readonly Run[] }) {
+  const [view, change] = useChartView();
+  const feeds = useMetricsFeeds(runs.map((run) => ({ id: run.id, ended: isEnded(run.job.status) })));
+  const names = useMemo(() => metricNames(feeds.values()), [feeds]);
+  const pins = shownPins(names, usePins());
+  const drawn = useMemo(() => {
+    const shown = shownRuns(runs, view.hidden);
+    return runs.filter((run) => shown.has(run.id));
+  }, [runs, view.hidden]);
+  const loading = runs.some((run) => (feeds.get(run.id)?.state ?? "loading") === "loading");
+  return (
+    <>
       {names.length > 0 && <CompareCharts runs={drawn} {...{ feeds, names, pins, view, change }} />}
       {names.length === 0 &&
         (loading ? (

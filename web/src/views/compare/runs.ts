@@ -50,7 +50,6 @@ export interface LoadedRuns {
   loading: boolean;
   /** Runs that could not be loaded. */
   failed: { id: string; error: unknown }[];
-  retry: () => void;
 }
 
 export function useRuns(ids: readonly string[]): LoadedRuns {
@@ -67,7 +66,6 @@ export function useRuns(ids: readonly string[]): LoadedRuns {
       failed: results.flatMap((result, index) =>
         result.error === null || result.data !== undefined ? [] : [{ id: ids[index]!, error: result.error }],
       ),
-      retry: () => results.forEach((result) => void result.refetch()),
     }),
   });
 }

@@ -1,0 +1,219 @@
+"""The charts of a job: live curves, zoom, attempts, many metrics, and the use of the machine."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.acceptance.server.real_server import Server
+from tests.acceptance.web.browser import (
+    check_accessibility,
+    long_tasks,
+    reset_long_tasks,
+    take_screenshot,
+)
+from tests.acceptance.web.chart_data import (
+    LARGE_METRICS,
+    add_job_with_three_attempts,
+    add_large_job,
+    job_number,
+    opened,
+)
+from tests.acceptance.web.conftest import SETTINGS, PageOpener
+
+CURVES, LARGE = 1, 2
+ROUNDS = 3  # other programs on the machine can make one round slow
+LEARNING = """
+import time, anygpu
+for step in range(10_000):
+    anygpu.log({"train/loss": 1 / (1 + step / 50)}, step=step)
+    anygpu.progress(step=step, steps=10_000, epoch=step // 1000, epochs=10)
+    time.sleep(0.02)
+"""
+
+
+async def add_jobs(state: Path) -> None:
+    async with opened(state) as database:
+        await add_job_with_three_attempts(database, CURVES, name="resnet50", args=["--lr", "0.1"])
+        await add_large_job(database, LARGE)
+
+
+@pytest.fixture(scope="module")
+def web_server(tmp_path_factory: pytest.TempPathFactory, built_app: None) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("charts")
+    asyncio.run(add_jobs(folder / "state"))
+    server = Server(folder, **SETTINGS)
+    yield server
+    server.cancel_everything()
+    server.stop()
+
+
+def job_path(number: int, search: str = "") -> str:
+    return f"/jobs/{job_number(number)}{search}"
+
+
+def chart(page: Page, name: str) -> Locator:
+    return page.locator(f'figure[data-metric="{name}"]')
+
+
+def plot(page: Page, name: str) -> Locator:
+    return chart(page, name).locator(".plot-host[data-points]").first
+
+
+def count_points(page: Page, name: str) -> int:
+    return int(plot(page, name).get_attribute("data-points") or 0)
+
+
+def drag(page: Page, name: str, start: float, end: float) -> None:
+    """Drag in the drawing area of a chart between two fractions of its width."""
+    box = chart(page, name).locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * start, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, box["y"] + 40, steps=4)
+    page.mouse.up()
+
+
+def test_a_curve_grows_while_the_job_trains(web_server: Server, open_page: PageOpener) -> None:
+    job_id = web_server.submit(code=LEARNING, name="learning")
+    web_server.wait(job_id, lambda job: "train/loss" in job["metrics"])
+    page = open_page(f"/jobs/{job_id}")
+    expect(plot(page, "train/loss")).to_be_visible()
+    seen = count_points(page, "train/loss")
+    page.wait_for_function(
+        "before => Number(document.querySelector('.plot-host').dataset.points) > before + 20", arg=seen
+    )
+    assert "newest value" in (plot(page, "train/loss").get_attribute("aria-label") or "")
+    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+    web_server.wait_ended(job_id)
+    stored = web_server.ask("GET", f"/api/v1/training/{job_id}/metrics/summary").json["metrics"][0]["count"]
+    page.wait_for_function(
+        "stored => Number(document.querySelector('.plot-host').dataset.points) === stored", arg=stored
+    )
+
+
+def test_attempts_are_drawn_with_the_work_that_was_done_again(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    expect(plot(page, "train/loss")).to_have_attribute("aria-label", re.compile("3 attempts, 2,700 points"))
+    attempts = page.get_by_role("group", name="Attempts")
+    expect(attempts.get_by_role("button")).to_have_count(3)
+    attempts.get_by_role("button", name="2").click()
+    expect(page).to_have_url(re.compile("hide=2"))
+    expect(plot(page, "train/loss")).to_have_attribute("aria-label", re.compile("2 attempts"))
+    check_accessibility(page)
+    take_screenshot(page, "job-metrics")
+
+
+def test_the_zoom_is_in_the_url_and_has_every_point(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    expect(plot(page, "train/loss")).to_be_visible()
+    drag(page, "train/loss", 0.1, 0.3)
+    expect(page).to_have_url(re.compile(r"zoom=[\d.]+%7E[\d.]+"))
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
+    wait_for_zoomed_points(page)
+    page.reload()
+    wait_for_zoomed_points(page)
+    chart(page, "train/loss").locator(".u-over").dblclick()
+    expect(page).not_to_have_url(re.compile("zoom"))
+
+
+def wait_for_zoomed_points(page: Page) -> None:
+    """Wait until the first chart has the 500 points of the zoomed part and the few beside it, and no others."""
+    points = "Number(document.querySelector('.plot-host')?.dataset.points)"
+    page.wait_for_function(f"() => {points} > 500 && {points} < 600")
+
+
+def test_the_crosshair_is_shared_and_moves_with_the_arrow_keys(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    expect(plot(page, "val/loss")).to_be_visible()
+    chart(page, "train/loss").locator(".u-over").hover(position={"x": 60, "y": 60})
+    expect(page.locator(".tip")).to_have_count(1)
+    expect(page.locator(".tip")).to_contain_text("attempt 1, aws")
+    expect(page.locator(".cross:visible")).to_have_count(6)
+    before = page.locator(".tip dd").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".tip dd").first).not_to_have_text(before)
+    take_screenshot(page, "job-metrics-crosshair")
+
+
+def test_options_of_the_charts_are_in_the_url(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    page.get_by_role("button", name="Time", exact=True).click()
+    expect(page).to_have_url(re.compile("axis=time"))
+    expect(plot(page, "train/loss")).to_have_attribute("aria-label", re.compile("against time"))
+    page.get_by_role("button", name="Log scale").click()
+    expect(page).to_have_url(re.compile("log=true"))
+    page.get_by_role("group", name="Group").get_by_role("button", name="weights 31").click()
+    expect(page.locator("figure")).to_have_count(31)
+    expect(page.get_by_role("button", name="Log scale")).to_have_attribute("aria-disabled", "true")
+    page.get_by_label("Search metrics").fill("val")
+    expect(page).to_have_url(re.compile("find=val"))
+    expect(page.locator("figure")).to_have_count(2)
+    page.get_by_label("Search metrics").fill("nothing")
+    expect(page.get_by_text('No metric matches "nothing"')).to_be_visible()
+    page.get_by_role("button", name="Clear the search").click()
+    expect(page.locator("figure")).to_have_count(31)
+
+
+def test_an_enlarged_chart_shows_its_points_as_a_table(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    page.get_by_role("button", name="Enlarge val/loss").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".plot-host[data-points]")).to_be_visible()
+    dialog.get_by_role("button", name="Show the points as a table").click()
+    expect(dialog.get_by_role("columnheader", name="Attempt")).to_be_visible()
+    expect(dialog.locator("tbody tr")).to_have_count(54)
+    check_accessibility(page)
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("chart="))
+
+
+def test_the_machine_panel_shows_stored_telemetry(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    machine = page.get_by_role("region", name="Machine")
+    expect(machine.get_by_text("A10", exact=True).first).to_be_visible()
+    expect(machine.get_by_text("19.8\u00a0GiB")).to_be_visible()
+    machine.get_by_role("button", name="Last hour").click()
+    page.get_by_role("menuitem", name="Whole run").click()
+    expect(page).to_have_url(re.compile("machine=run"))
+    expect(machine.get_by_role("button", name="Whole run")).to_be_visible()
+
+
+def test_200_metrics_of_100_000_points_block_the_page_never_longer_than_100_ms(open_page: PageOpener) -> None:
+    page = open_page(job_path(LARGE, "?find=metric"))
+    expect(page.locator("figure")).to_have_count(LARGE_METRICS)
+    expect(page.locator(".plot-host[data-points]").first).to_be_visible()
+    slow: list[list[float]] = []
+    for _ in range(ROUNDS):
+        reset_long_tasks(page)
+        scroll_and_point(page)
+        slow.append(long_tasks(page))
+        if not slow[-1]:
+            break
+    assert not slow[-1], slow
+    assert page.locator(".plot-host").count() < 40  # charts far from the screen are not drawn
+
+
+def scroll_and_point(page: Page) -> None:
+    for _ in range(8):
+        page.mouse.wheel(0, 700)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.plot-host')].every(p => p.dataset.points)"
+        )
+    over = page.locator(".u-over").nth(page.locator(".u-over").count() // 2).bounding_box()
+    assert over is not None
+    for place in range(10):
+        page.mouse.move(over["x"] + 10 + place * 20, over["y"] + 30)
+    page.mouse.wheel(0, -6000)
+
+
+@pytest.mark.parametrize(("dark", "screen"), [(True, "desktop"), (False, "phone")])
+def test_charts_fit_dark_and_small_screens(open_page: PageOpener, dark: bool, screen: str) -> None:
+    page = open_page(job_path(CURVES), dark=dark, screen=screen)
+    chart(page, "train/loss").scroll_into_view_if_needed()
+    expect(plot(page, "train/loss")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    check_accessibility(page)
+    take_screenshot(page, f"job-metrics-{'dark' if dark else screen}")
