@@ -125,6 +125,7 @@ def open_page(
             color_scheme="dark" if dark else "light",
             storage_state=None if role is None else logins.state(role),
             reduced_motion="reduce",
+            locale="en-US",  # without one, Chromium names a locale that Intl does not know
         )
         contexts.append(context)
         context.set_default_timeout(LIMIT_MS)
