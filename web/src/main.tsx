@@ -28,7 +28,6 @@ const queries = new QueryClient({
 });
 
 applyTheme();
-allowLibraryStyles();
 
 const element = document.getElementById("root");
 if (element === null) throw new Error("index.html has no element with the id root");
@@ -41,9 +40,3 @@ createRoot(element).render(
     </QueryClientProvider>
   </StrictMode>,
 );
-
-/** Dialogs add a style element that locks the page's scrolling. Its library reads the nonce from this global. */
-function allowLibraryStyles(): void {
-  const nonce = document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "";
-  Object.assign(globalThis, { __webpack_nonce__: nonce });
-}

@@ -1,6 +1,9 @@
 /**
- * Radix adds a style element that keeps the page from scrolling behind a dialog. It takes the nonce that the
- * Content-Security-Policy requires from this global variable. Import this module before the first component.
+ * The nonce of the page's Content-Security-Policy, for libraries that add a style element.
+ *
+ * Radix adds one that keeps the page from scrolling behind a dialog, and takes the nonce from the global variable.
+ * Import this module before the first component.
  */
-const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content;
-if (nonce) Object.assign(globalThis, { __webpack_nonce__: nonce });
+export const styleNonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
+
+Object.assign(globalThis, { __webpack_nonce__: styleNonce });

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { asProblem } from "@/api/client";
 import { useSession } from "@/app/session";
-import { formatCount, formatMoney, formatPrice } from "@/lib/format";
+import { formatCount, formatMoney, formatPrice, plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { ConfirmDialog } from "@/ui/Dialog";
 import { Icon } from "@/ui/Icon";
@@ -64,7 +64,7 @@ export function BackendsPanel({ onAdd }: { onAdd: () => void }) {
                 <th className="num">Balance</th>
                 <th className="num">Offers</th>
                 <th>Cheapest GPU</th>
-                <th>Last error</th>
+                <th>Problem</th>
                 <th>
                   <span className="sr">Actions</span>
                 </th>
@@ -136,7 +136,10 @@ function BackendRow({ backend, result, checking, onCheck }: BackendRowProps) {
 
 function lastError(backend: BackendEntry, result: CheckResult | undefined): string {
   if (result?.error !== undefined) return asProblem(result.error).message;
-  if (result?.report && !result.report.valid) return result.report.why;
+  const report = result?.report;
+  if (report && !report.valid) return report.why;
+  if (report && report.refused > 0)
+    return `${plural(report.refused, "offer")} not usable: ${report.refused_why}`;
   return backend.reason;
 }
 

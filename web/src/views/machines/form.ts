@@ -29,6 +29,7 @@ const COMMON = new Set([
   "max_machines",
   "endpoint",
   "access_key_id",
+  "unattended",
 ]);
 
 export function isCommon(option: BackendOption): boolean {

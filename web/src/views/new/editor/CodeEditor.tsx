@@ -23,6 +23,7 @@ import {
 import { tags } from "@lezer/highlight";
 import { useEffect, useEffectEvent, useRef } from "react";
 import { lintDisplay, setLints } from "@/views/new/editor/lints";
+import { styleNonce } from "@/app/style-nonce";
 import type { Fix, Lint } from "@/views/new/fixes";
 
 const colours = HighlightStyle.define([
@@ -110,9 +111,8 @@ function showLine(view: EditorView | null, number: number): void {
 }
 
 function basics(path: string, readOnly: boolean): Extension[] {
-  const nonce = document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "";
   return [
-    EditorView.cspNonce.of(nonce),
+    EditorView.cspNonce.of(styleNonce),
     lineNumbers(),
     history(),
     drawSelection(),
