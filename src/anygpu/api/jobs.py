@@ -105,6 +105,7 @@ class JobSummary(ApiModel):
     phase: str = Field(examples=["training"])
     reason: str = Field(examples=[""], description="Why the job waits.")
     submitted_at: str = Field(examples=[TIME])
+    started_at: str | None = Field(examples=[TIME], description="When the first attempt was launched.")
     updated_at: str = Field(examples=[TIME])
     ended_at: str | None = Field(examples=[None])
     person: str = Field(examples=["me"])

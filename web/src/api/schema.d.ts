@@ -3097,6 +3097,12 @@ export interface components {
              */
             submitted_at: string;
             /**
+             * Started At
+             * @description When the first attempt was launched.
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            started_at: string | null;
+            /**
              * Updated At
              * @example 2026-01-05T10:00:00.000Z
              */
@@ -3664,6 +3670,12 @@ export interface components {
              * @example 2026-01-05T10:00:00.000Z
              */
             submitted_at: string;
+            /**
+             * Started At
+             * @description When the first attempt was launched.
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            started_at: string | null;
             /**
              * Updated At
              * @example 2026-01-05T10:00:00.000Z
@@ -6270,6 +6282,7 @@ export interface operations {
                      *           "phase": "training",
                      *           "reason": "",
                      *           "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *           "started_at": "2026-01-05T10:00:00.000Z",
                      *           "updated_at": "2026-01-05T10:00:00.000Z",
                      *           "ended_at": null,
                      *           "person": "me",
@@ -6630,6 +6643,7 @@ export interface operations {
                      *       "phase": "training",
                      *       "reason": "",
                      *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "started_at": "2026-01-05T10:00:00.000Z",
                      *       "updated_at": "2026-01-05T10:00:00.000Z",
                      *       "ended_at": null,
                      *       "person": "me",
@@ -6914,6 +6928,7 @@ export interface operations {
                      *       "phase": "training",
                      *       "reason": "",
                      *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "started_at": "2026-01-05T10:00:00.000Z",
                      *       "updated_at": "2026-01-05T10:00:00.000Z",
                      *       "ended_at": null,
                      *       "person": "me",
@@ -7140,6 +7155,7 @@ export interface operations {
                      *       "phase": "training",
                      *       "reason": "",
                      *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "started_at": "2026-01-05T10:00:00.000Z",
                      *       "updated_at": "2026-01-05T10:00:00.000Z",
                      *       "ended_at": null,
                      *       "person": "me",
@@ -7366,6 +7382,7 @@ export interface operations {
                      *       "phase": "training",
                      *       "reason": "",
                      *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "started_at": "2026-01-05T10:00:00.000Z",
                      *       "updated_at": "2026-01-05T10:00:00.000Z",
                      *       "ended_at": null,
                      *       "person": "me",
@@ -10315,6 +10332,7 @@ export interface operations {
                      *       "phase": "training",
                      *       "reason": "",
                      *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "started_at": "2026-01-05T10:00:00.000Z",
                      *       "updated_at": "2026-01-05T10:00:00.000Z",
                      *       "ended_at": null,
                      *       "person": "me",
@@ -10541,6 +10559,7 @@ export interface operations {
                      *       "phase": "training",
                      *       "reason": "",
                      *       "submitted_at": "2026-01-05T10:00:00.000Z",
+                     *       "started_at": "2026-01-05T10:00:00.000Z",
                      *       "updated_at": "2026-01-05T10:00:00.000Z",
                      *       "ended_at": null,
                      *       "person": "me",

@@ -1,7 +1,12 @@
 import { Link } from "@tanstack/react-router";
+import type { Schemas } from "@/api/client";
 import { NAVIGATION } from "@/app/navigation";
+import { useProjectSummary } from "@/app/project-summary";
+import { RentedNow } from "@/app/RentedNow";
 import { useSession } from "@/app/session";
 import { setTheme, useTheme, type Theme } from "@/app/theme";
+import { WatchedJobs } from "@/app/WatchedJobs";
+import { formatCount, plural } from "@/lib/format";
 import { useConnectionState } from "@/live/hooks";
 import { IconButton } from "@/ui/Button";
 import { Segmented } from "@/ui/controls";
@@ -16,6 +21,7 @@ const THEMES: { value: Theme; label: string; icon: IconName }[] = [
 export function Sidebar({ onCollapse }: { onCollapse: () => void }) {
   const { identity } = useSession();
   const theme = useTheme();
+  const { data: summary } = useProjectSummary();
   return (
     <aside className="side" aria-label="Navigation">
       <div>
@@ -40,10 +46,13 @@ export function Sidebar({ onCollapse }: { onCollapse: () => void }) {
           <Link key={entry.to} to={entry.to} title={entry.label}>
             <Icon name={entry.icon} />
             <span className="txt">{entry.label}</span>
+            {summary !== undefined && <NavigationCount to={entry.to} summary={summary} />}
           </Link>
         ))}
       </nav>
+      <WatchedJobs />
       <div className="side-foot">
+        {summary !== undefined && <RentedNow summary={summary} />}
         <div className="side-bar">
           <ConnectionMark />
           <Segmented label="Theme" value={theme} choices={THEMES} onChange={setTheme} />
@@ -51,6 +60,24 @@ export function Sidebar({ onCollapse }: { onCollapse: () => void }) {
       </div>
     </aside>
   );
+}
+
+function NavigationCount({ to, summary }: { to: string; summary: Schemas["ProjectSummary"] }) {
+  const orphans = summary.machines_without_job ?? 0;
+  if (to === "/machines" && orphans > 0) {
+    return (
+      <span
+        className="count alert"
+        title={`${plural(orphans, "machine is", "machines are")} billed without a job`}
+      >
+        <Icon name="warning" size={12} />
+        {orphans}
+      </span>
+    );
+  }
+  const counts: Record<string, number> = { "/jobs": summary.active, "/queue": summary.queued };
+  const count = counts[to] ?? 0;
+  return count === 0 ? null : <span className="count">{formatCount(count)}</span>;
 }
 
 export function BrandMark() {

@@ -44,10 +44,28 @@ export function useConnectionState(): ConnectionState {
   return useSyncExternalStore(live.subscribe, () => live.state);
 }
 
+const projectListeners = new Set<FollowHandlers["onMessages"]>();
+let stopProject: (() => void) | null = null;
+
+/** Listen to the project. All listeners of the tab share one follow. */
+function listenToProject(listener: FollowHandlers["onMessages"]): () => void {
+  projectListeners.add(listener);
+  stopProject ??= live.followProject({
+    onMessages: (messages) => projectListeners.forEach((each) => each(messages)),
+  });
+  return () => {
+    projectListeners.delete(listener);
+    if (projectListeners.size === 0) {
+      stopProject?.();
+      stopProject = null;
+    }
+  };
+}
+
 /** Follow the project while the component is shown. */
 export function useProjectMessages(onMessages: FollowHandlers["onMessages"]): void {
   const handle = useEffectEvent(onMessages);
-  useEffect(() => live.followProject({ onMessages: (messages) => handle(messages) }), []);
+  useEffect(() => listenToProject((messages) => handle(messages)), []);
 }
 
 interface JobFollowOptions extends FollowHandlers {

@@ -72,6 +72,7 @@ def render_summary(
         "phase": str(view.phase),
         "reason": view.reason,
         "submitted_at": format_time(view.submitted_at_ms),
+        "started_at": format_time(view.attempts[0].launching_at_ms) if view.attempts else None,
         "updated_at": format_time(view.updated_at_ms),
         "ended_at": format_optional_time(view.ended_at_ms),
         "person": view.person,

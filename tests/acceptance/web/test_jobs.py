@@ -1,0 +1,211 @@
+"""The list of jobs: live rows, filters in the URL, keyboard, selection, and many jobs."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.acceptance.server.real_server import Server
+from tests.acceptance.web.browser import check_accessibility, take_screenshot
+from tests.acceptance.web.conftest import PageOpener
+
+GATED = """
+import anygpu, pathlib, time
+anygpu.log({{"val/accuracy": 0.5}}, step=1)
+anygpu.log({{"val/accuracy": 0.75}}, step=2)
+anygpu.progress(step=4, steps=10)
+while not pathlib.Path({gate!r}).exists():
+    time.sleep(0.05)
+"""
+Submit = Callable[..., str]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """Jobs of a test run until this file exists."""
+    gate = tmp_path / "gate"
+    yield gate
+    gate.touch()
+
+
+@pytest.fixture
+def submit(web_server: Server, gate: Path) -> Submit:
+    """Submit a job that reports a metric and then waits for the gate."""
+
+    def submit_one(name: str, **spec: object) -> str:
+        return web_server.submit(code=GATED.format(gate=str(gate)), name=name, **spec)
+
+    return submit_one
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.locator("tr[data-job]").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def tab(page: Page, name: str) -> Locator:
+    return page.get_by_role("navigation", name="Status").get_by_role("link", name=re.compile(f"^{name}"))
+
+
+def test_an_empty_project_says_how_to_start(page: Page) -> None:
+    expect(page.get_by_role("heading", name="No jobs in default yet")).to_be_visible()
+    expect(page.get_by_text("anygpu run train.py")).to_be_visible()
+    check_accessibility(page)
+
+
+def test_a_job_appears_progresses_and_ends_by_itself(
+    page: Page, web_server: Server, submit: Submit, gate: Path
+) -> None:
+    expect(page.get_by_role("navigation", name="Status")).to_be_visible()
+    job_id = submit("live", tags=["first", "<b>bold</b>"])
+    line = row(page, "live")
+    expect(line).to_contain_text("Training")
+    expect(line).to_contain_text("<b>bold</b>")
+    expect(line.locator(".c-metric")).to_contain_text("0.75")
+    expect(line.locator(".c-metric")).to_contain_text("accuracy")
+    expect(line.locator(".c-prog")).to_contain_text("40")
+    expect(tab(page, "Active")).to_contain_text("1")
+    gate.touch()
+    expect(line).to_contain_text("Completed")
+    web_server.wait_ended(job_id)
+    expect(tab(page, "Completed")).to_contain_text("1")
+    expect(line.locator(".c-eta")).to_contain_text("took")
+
+
+def test_new_rows_wait_while_the_pointer_is_in_the_table(page: Page, submit: Submit) -> None:
+    submit("pointed")
+    row(page, "pointed").hover()
+    submit("later")
+    fresh = page.get_by_role("button", name=re.compile("new or changed job"))
+    expect(fresh).to_be_visible()
+    expect(row(page, "later")).to_have_count(0)
+    fresh.click()
+    expect(row(page, "later")).to_be_visible()
+    expect(fresh).to_have_count(0)
+
+
+def test_filters_are_in_the_url_and_can_be_shared(page: Page, open_page: PageOpener, submit: Submit) -> None:
+    submit("filtered", tags=["wanted"])
+    submit("other")
+    expect(row(page, "other")).to_be_visible()
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_label("Tag is exactly").fill("wanted")
+    page.get_by_label("Tag is exactly").press("Enter")
+    expect(row(page, "other")).to_have_count(0)
+    expect(page).to_have_url(re.compile("tag=wanted"))
+    expect(page.get_by_text("1 job", exact=True)).to_be_visible()
+    shared = open_page(page.url)
+    expect(row(shared, "filtered")).to_be_visible()
+    expect(row(shared, "other")).to_have_count(0)
+    page.keyboard.press("/")
+    page.keyboard.type("nothing like this")
+    expect(page.get_by_role("heading", name="No jobs match")).to_be_visible()
+    expect(page.get_by_text("“nothing like this”, tag wanted")).to_be_visible()
+    page.get_by_role("button", name="Clear the filters").click()
+    expect(row(page, "other")).to_be_visible()
+    tab(page, "Active").click()
+    expect(page).to_have_url(re.compile("status=active"))
+
+
+def test_columns_can_be_hidden(page: Page, submit: Submit) -> None:
+    submit("columns")
+    expect(row(page, "columns")).to_be_visible()
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_label("Where", exact=True).uncheck()
+    expect(page.get_by_role("columnheader", name="Where")).to_have_count(0)
+    expect(page).to_have_url(re.compile("hide=where"))
+
+
+def test_the_keyboard_selects_compares_and_opens(page: Page, submit: Submit) -> None:
+    submit("first-key")
+    submit("second-key")
+    expect(row(page, "second-key")).to_be_visible()
+    for key in ("j", "x", "j", "x"):
+        page.keyboard.press(key)
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    expect(page).to_have_url(re.compile("selected="))
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("2 selected")).to_have_count(0)
+    page.keyboard.press("x")
+    page.keyboard.press("k")
+    page.keyboard.press("x")
+    page.keyboard.press("c")
+    expect(page).to_have_url(re.compile("/compare[?]jobs="))
+    page.go_back()
+    expect(row(page, "second-key")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/jobs/[0-9a-f-]{36}"))
+
+
+def test_selected_jobs_are_tagged(page: Page, web_server: Server, submit: Submit) -> None:
+    jobs = [submit("tagged-1", tags=["old"]), submit("tagged-2")]
+    for name in ("tagged-1", "tagged-2"):
+        row(page, name).get_by_role("checkbox").check()
+    page.keyboard.press("t")
+    dialog = page.get_by_role("dialog", name="Tag 2 jobs")
+    dialog.get_by_label("Add tags").fill("best, night")
+    dialog.get_by_role("button", name="old").click()
+    take_screenshot(page, "jobs-tag")
+    check_accessibility(page)
+    dialog.get_by_role("button", name="Save the tags").click()
+    expect(dialog).to_have_count(0)
+    expect(row(page, "tagged-1")).to_contain_text("best")
+    assert [web_server.job(each)["tags"] for each in jobs] == [["best", "night"]] * 2
+
+
+def test_cancelling_says_what_is_lost(page: Page, web_server: Server, submit: Submit) -> None:
+    job_id = submit("doomed")
+    web_server.wait(job_id, lambda job: job["phase"] == "training")
+    row(page, "doomed").get_by_role("checkbox").check()
+    page.get_by_role("button", name=re.compile("^Cancel 1")).click()
+    dialog = page.get_by_role("alertdialog", name="Cancel doomed?")
+    expect(dialog).to_contain_text("all work so far is lost")
+    expect(dialog.get_by_role("button", name="Keep it running")).to_be_focused()
+    take_screenshot(page, "jobs-cancel")
+    dialog.get_by_role("button", name="Keep it running").click()
+    assert web_server.job(job_id)["cancel_requested"] is False
+    page.get_by_role("button", name=re.compile("^Cancel 1")).click()
+    dialog.get_by_role("button", name="Cancel the job").click()
+    expect(row(page, "doomed")).to_contain_text("Cancelled")
+    assert web_server.wait_ended(job_id)["status"] == "cancelled"
+
+
+def test_a_viewer_is_offered_no_change(page_as: Callable[[str], Page], submit: Submit) -> None:
+    submit("read-only")
+    page = page_as("viewer")
+    row(page, "read-only").get_by_role("checkbox").check()
+    expect(page.get_by_role("button", name="Compare")).to_be_visible()
+    for name in ("Tag", re.compile("^Cancel")):
+        expect(page.get_by_role("toolbar").get_by_role("button", name=name)).to_have_count(0)
+    expect(page.get_by_role("link", name="New job")).to_have_count(0)
+
+
+def test_a_watched_job_tells_when_it_ends(page: Page, submit: Submit, gate: Path) -> None:
+    submit("watched")
+    expect(row(page, "watched")).to_contain_text("Training")
+    page.keyboard.press("j")
+    page.keyboard.press("w")
+    expect(page.get_by_text("Watching watched")).to_be_visible()
+    watched = page.get_by_role("region", name="Watched jobs")
+    expect(watched).to_contain_text("watched")
+    expect(watched).to_contain_text("40")
+    gate.touch()
+    expect(page.get_by_text("watched completed")).to_be_visible()
+    page.reload()
+    expect(watched).to_contain_text("watched")
+
+
+def test_the_list_goes_on_after_the_server_was_away(
+    page: Page, web_server: Server, submit: Submit, gate: Path, guard: object
+) -> None:
+    guard.allow("ERR_CONNECTION|WebSocket")  # type: ignore[attr-defined]
+    submit("survivor")
+    expect(row(page, "survivor")).to_contain_text("Training")
+    web_server.stop()
+    expect(page.get_by_text("Not connected")).to_be_visible()
+    web_server.start("--port", page.url.split(":")[2].split("/")[0])
+    gate.touch()
+    expect(row(page, "survivor")).to_contain_text("Completed")

@@ -1,0 +1,84 @@
+"""The list of jobs with a job in every state, and with ten thousand rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.acceptance.server.real_server import Server
+from tests.acceptance.web.browser import check_accessibility, long_tasks, reset_long_tasks, take_screenshot
+from tests.acceptance.web.conftest import PageOpener
+from tests.acceptance.web.sample_jobs import fill_with_ended_jobs, fill_with_sample_jobs
+
+MANY = 10_000
+SCROLL_THROUGH = """
+async () => {
+  const pause = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 10)));
+  for (let step = 0; step < 40; step += 1) {
+    window.scrollTo(0, (step / 40) * document.documentElement.scrollHeight);
+    await pause();
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def web_server(tmp_path_factory: pytest.TempPathFactory, built_app: None) -> Iterator[Server]:
+    """A server whose jobs were stored before it started; nothing runs them."""
+    folder = tmp_path_factory.mktemp("web")
+    fill_with_ended_jobs(folder / "state", MANY)
+    fill_with_sample_jobs(folder / "state")
+    server = Server(
+        folder,
+        ANYGPU_SERVER__CONTROL="false",
+        ANYGPU_LIMITS__REQUESTS_PER_S="0",
+        ANYGPU_LIMITS__PAGE_JOBS="1000",
+    )
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize(("screen", "dark"), [("desktop", False), ("desktop", True), ("phone", False)])
+def test_every_state_is_shown_and_accessible(open_page: PageOpener, screen: str, dark: bool) -> None:
+    page = open_page("/jobs?submitted=7d", screen=screen, dark=dark)
+    table = page.get_by_role("table", name="Jobs")
+    expect(table).to_contain_text("resnet50-in1k-160")
+    expect(table).to_contain_text("Recovering")
+    expect(table).to_contain_text("Held")
+    check_accessibility(page)
+    take_screenshot(page, f"jobs-{screen}-{'dark' if dark else 'light'}")
+
+
+def load_all(page: Page, count: int) -> None:
+    """Scroll to the end until so many rows are loaded."""
+    for _ in range(2 * count // 100):
+        page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+        loaded = page.get_by_role("table", name="Jobs").get_attribute("aria-rowcount")
+        if loaded is not None and int(loaded) >= count:
+            return
+        page.wait_for_timeout(30)
+    raise AssertionError("the rows were not loaded")
+
+
+def test_ten_thousand_rows_cause_no_long_task(open_page: PageOpener, web_server: Server) -> None:
+    page = open_page("/jobs")
+    expect(page.get_by_role("table", name="Jobs")).to_contain_text("resnet50-in1k-160")
+    load_all(page, MANY)
+    reset_long_tasks(page)
+    page.evaluate(SCROLL_THROUGH)
+    page.evaluate("window.scrollTo(0, 0)")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    change_one(web_server)
+    expect(page.get_by_role("table", name="Jobs")).to_contain_text("just-edited")
+    assert page.locator("tr[data-job]").count() < 100
+    assert long_tasks(page) == []
+
+
+def change_one(server: Server) -> dict[str, Any]:
+    newest = server.ask("GET", "/api/v1/training?status=active&limit=1").json["jobs"][0]
+    answer = server.ask("PATCH", f"/api/v1/training/{newest['id']}", {"name": "just-edited"})
+    assert answer.status == 200, answer.data
+    found: dict[str, Any] = answer.json
+    return found

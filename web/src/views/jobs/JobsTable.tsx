@@ -1,0 +1,172 @@
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef, useState, type CSSProperties, type ReactNode } from "react";
+import { formatCount } from "@/lib/format";
+import { Button } from "@/ui/Button";
+import { Checkbox } from "@/ui/controls";
+import { JobRow } from "@/views/jobs/JobRow";
+import { COLUMNS, type ColumnName } from "@/views/jobs/search";
+import type { JobListSnapshot, JobSummary } from "@/views/jobs/store";
+
+type Item =
+  | { kind: "group"; key: string; title: string; count: number | null }
+  | { kind: "job"; key: string; job: JobSummary };
+
+interface JobsTableProps {
+  snapshot: JobListSnapshot;
+  counts: { active: number | null; finished: number | null };
+  hidden: readonly ColumnName[];
+  selected: ReadonlySet<string>;
+  current: string | null;
+  onSelect: (id: string, selected: boolean) => void;
+  onSelectAll: (selected: boolean) => void;
+  onMore: () => void;
+}
+
+const ROW_PX = 48;
+const CARD_PX = 110;
+const GROUP_PX = 34;
+const AHEAD_ROWS = 20;
+const isSmall = () => window.matchMedia("(max-width: 760px)").matches;
+
+/** A table of which only the rows on the screen are in the page. */
+export function JobsTable(props: JobsTableProps) {
+  const { snapshot, counts, hidden, selected, current, onSelect, onSelectAll, onMore } = props;
+  const items = useMemo(() => toItems(snapshot, counts), [snapshot, counts]);
+  const wrap = useRef<HTMLDivElement>(null);
+  const [offset, setOffset] = useState(0);
+  useEffect(() => {
+    const top = wrap.current?.getBoundingClientRect().top ?? 0;
+    setOffset(top + window.scrollY);
+  }, [items.length]);
+  const virtualizer = useWindowVirtualizer({
+    count: items.length,
+    estimateSize: (index) => (items[index]?.kind === "group" ? GROUP_PX : isSmall() ? CARD_PX : ROW_PX),
+    getItemKey: (index) => items[index]?.key ?? index,
+    overscan: 8,
+    scrollMargin: offset,
+  });
+  const shown = virtualizer.getVirtualItems();
+  const last = shown.at(-1)?.index ?? 0;
+  const nearEnd = last >= items.length - AHEAD_ROWS;
+  useEffect(() => {
+    if (nearEnd && snapshot.hasMore && snapshot.moreError === null) onMore();
+  }, [nearEnd, snapshot.hasMore, snapshot.moreError, items.length, onMore]);
+  useEffect(() => {
+    const index = items.findIndex((item) => item.kind === "job" && item.job.id === current);
+    if (index >= 0) virtualizer.scrollToIndex(index, { align: "auto" });
+    // Only a changed row scrolls; new rows above it do not.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [current]);
+  const before = (shown[0]?.start ?? offset) - offset;
+  const after = virtualizer.getTotalSize() - ((shown.at(-1)?.end ?? offset) - offset);
+  const jobs = snapshot.active.length + snapshot.finished.length;
+  const columns = (Object.keys(COLUMNS) as ColumnName[]).filter((each) => !hidden.includes(each));
+  return (
+    <div className="jobs-wrap" ref={wrap}>
+      <table className="jobs" aria-label="Jobs" aria-rowcount={snapshot.hasMore ? -1 : items.length + 1}>
+        <TableHead
+          columns={columns}
+          checked={selected.size === 0 ? false : selected.size >= jobs ? true : "mixed"}
+          onSelectAll={onSelectAll}
+        />
+        <tbody>
+          {before > 0 && <Space height={before} columns={columns.length + 3} />}
+          {shown.map(({ index }) => {
+            const item = items[index];
+            if (item === undefined) return null;
+            return item.kind === "group" ? (
+              <tr key={item.key} ref={virtualizer.measureElement} data-index={index} className="grp">
+                <th colSpan={columns.length + 3} scope="rowgroup">
+                  {item.title}
+                  {item.count !== null && <span className="n">{formatCount(item.count)}</span>}
+                </th>
+              </tr>
+            ) : (
+              <JobRow
+                key={item.key}
+                job={item.job}
+                itemIndex={index}
+                rowIndex={index + 2}
+                selected={selected.has(item.job.id)}
+                current={item.job.id === current}
+                hidden={hidden}
+                onSelect={onSelect}
+                measure={virtualizer.measureElement}
+              />
+            );
+          })}
+          {after > 0 && <Space height={after} columns={columns.length + 3} />}
+        </tbody>
+      </table>
+      <TableFoot snapshot={snapshot} onMore={onMore} />
+    </div>
+  );
+}
+
+function toItems(snapshot: JobListSnapshot, counts: JobsTableProps["counts"]): Item[] {
+  const toItem = (job: JobSummary): Item => ({ kind: "job", key: job.id, job });
+  const items: Item[] = [];
+  if (snapshot.active.length > 0) {
+    items.push({ kind: "group", key: "active", title: "Active", count: counts.active });
+    items.push(...snapshot.active.map(toItem));
+  }
+  if (snapshot.finished.length > 0) {
+    items.push({ kind: "group", key: "finished", title: "Finished", count: counts.finished });
+    items.push(...snapshot.finished.map(toItem));
+  }
+  return items;
+}
+
+const CLASSES: Record<ColumnName, string> = {
+  progress: "c-prog",
+  time: "c-eta num",
+  metric: "c-metric",
+  where: "c-where",
+  cost: "c-cost num",
+  age: "c-age num",
+};
+
+interface TableHeadProps {
+  columns: readonly ColumnName[];
+  checked: boolean | "mixed";
+  onSelectAll: (selected: boolean) => void;
+}
+
+function TableHead({ columns, checked, onSelectAll }: TableHeadProps): ReactNode {
+  return (
+    <thead>
+      <tr>
+        <th className="c-check">
+          <Checkbox label="Select all loaded jobs" checked={checked} onChange={onSelectAll} />
+        </th>
+        <th className="c-name">Job</th>
+        <th className="c-status">Status</th>
+        {columns.map((each) => (
+          <th key={each} className={CLASSES[each]}>
+            {COLUMNS[each]}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+/** Takes the place of rows that are not in the page. */
+function Space({ height, columns }: { height: number; columns: number }) {
+  return (
+    <tr className="space" aria-hidden="true" style={{ "--h": `${height}px` } as CSSProperties}>
+      <td colSpan={columns} />
+    </tr>
+  );
+}
+
+function TableFoot({ snapshot, onMore }: { snapshot: JobListSnapshot; onMore: () => void }) {
+  if (snapshot.moreError !== null) {
+    return (
+      <p className="jobs-foot bad" role="alert">
+        More jobs could not be loaded. <Button onClick={onMore}>Try again</Button>
+      </p>
+    );
+  }
+  return snapshot.loadingMore ? <p className="jobs-foot t3">Loading more jobs</p> : null;
+}

@@ -1,0 +1,59 @@
+import { Link } from "@tanstack/react-router";
+import { useSession } from "@/app/session";
+import { Button } from "@/ui/Button";
+import { EmptyState } from "@/ui/states";
+import { filterChips, filtersOf, hasFilters, type JobsSearch } from "@/views/jobs/search";
+
+interface NoJobsProps {
+  search: JobsSearch;
+  onChange: (change: Partial<JobsSearch>) => void;
+}
+
+const NO_FILTERS = { q: "", name: "", tag: "", backend: "", person: "", phase: "", submitted: "" } as const;
+
+/** Says why the list is empty and what to do. */
+export function NoJobs({ search, onChange }: NoJobsProps) {
+  const { identity, can } = useSession();
+  const filters = filtersOf(search);
+  if (hasFilters(filters)) {
+    const words = filterChips(filters).map((chip) => `${chip.label.toLowerCase()} ${chip.value}`);
+    if (filters.q !== "") words.unshift(`“${filters.q}”`);
+    const status = search.status === "all" ? "" : `${search.status} `;
+    return (
+      <EmptyState
+        small
+        title={`No ${status}jobs match`}
+        actions={<Button onClick={() => onChange({ ...NO_FILTERS, selected: [] })}>Clear the filters</Button>}
+      >
+        Nothing was found for {words.join(", ")}.
+      </EmptyState>
+    );
+  }
+  if (search.status !== "all") {
+    const title = search.status === "active" ? "Nothing is running or waiting" : `No ${search.status} jobs`;
+    return (
+      <EmptyState
+        small
+        title={title}
+        actions={<Button onClick={() => onChange({ status: "all" })}>Show all jobs</Button>}
+      />
+    );
+  }
+  return (
+    <EmptyState
+      title={`No jobs in ${identity.project} yet`}
+      command={can("write") ? "anygpu run train.py" : undefined}
+      actions={
+        can("write") && (
+          <Link className="btn" to="/new">
+            Write one here
+          </Link>
+        )
+      }
+    >
+      {can("write")
+        ? "Start one from a terminal, or write one in the browser."
+        : "Jobs of others appear here."}
+    </EmptyState>
+  );
+}

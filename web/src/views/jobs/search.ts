@@ -1,0 +1,142 @@
+/** What the URL of the list says: tab, filters, hidden columns and selection. */
+
+export const STATUS_TABS = ["all", "active", "completed", "failed", "cancelled"] as const;
+export type StatusTab = (typeof STATUS_TABS)[number];
+
+export const PHASES = [
+  "planning",
+  "waiting",
+  "provisioning",
+  "preparing",
+  "training",
+  "checkpointing",
+  "recovering",
+  "finishing",
+  "held",
+] as const;
+
+export const SUBMITTED = {
+  "1h": "last hour",
+  "24h": "last 24 hours",
+  "7d": "last 7 days",
+  "30d": "last 30 days",
+} as const;
+export type Submitted = keyof typeof SUBMITTED;
+
+export const COLUMNS = {
+  progress: "Progress",
+  time: "Time",
+  metric: "Main metric",
+  where: "Where",
+  cost: "Cost",
+  age: "Submitted",
+} as const;
+export type ColumnName = keyof typeof COLUMNS;
+
+/** Filters by an exact text. */
+export const TEXT_FILTERS = { name: "Name", tag: "Tag", backend: "Backend", person: "Person" } as const;
+export type TextFilter = keyof typeof TEXT_FILTERS;
+
+export interface JobFilters {
+  q: string;
+  name: string;
+  tag: string;
+  backend: string;
+  person: string;
+  phase: string;
+  submitted: Submitted | "";
+}
+
+export interface JobsSearch extends JobFilters {
+  status: StatusTab;
+  hide: readonly ColumnName[];
+  selected: readonly string[];
+}
+
+const MAX_SELECTED = 200;
+
+function text(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value).slice(0, 500) : "";
+}
+
+function oneOf<T extends string>(value: unknown, known: readonly T[], otherwise: T): T {
+  return known.includes(value as T) ? (value as T) : otherwise;
+}
+
+function list(value: unknown): string[] {
+  return text(value)
+    .split(",")
+    .filter((each) => each !== "");
+}
+
+/** Read the search parameters. Values that make no sense are ignored. */
+export function parseSearch(search: Record<string, unknown>): JobsSearch {
+  const submitted = text(search.submitted);
+  const columns = Object.keys(COLUMNS) as ColumnName[];
+  return {
+    status: oneOf(search.status, STATUS_TABS, "all"),
+    q: text(search.q),
+    name: text(search.name),
+    tag: text(search.tag),
+    backend: text(search.backend),
+    person: text(search.person),
+    phase: oneOf(search.phase, [...PHASES, ""], ""),
+    submitted: submitted in SUBMITTED ? (submitted as Submitted) : "",
+    hide: columns.filter((each) => list(search.hide).includes(each)),
+    selected: [...new Set(list(typeof search.selected === "string" ? search.selected : ""))].slice(
+      0,
+      MAX_SELECTED,
+    ),
+  };
+}
+
+/** The search parameters of a state, without what is empty. */
+export function formatSearch(state: JobsSearch): Record<string, string | undefined> {
+  const { status, hide, selected, ...filters } = state;
+  const texts = Object.entries(filters).map(([key, value]) => [key, value === "" ? undefined : value]);
+  return {
+    ...(Object.fromEntries(texts) as Record<string, string | undefined>),
+    status: status === "all" ? undefined : status,
+    hide: hide.length === 0 ? undefined : hide.join(","),
+    selected: selected.length === 0 ? undefined : selected.join(","),
+  };
+}
+
+export function filtersOf(state: JobsSearch): JobFilters {
+  const { q, name, tag, backend, person, phase, submitted } = state;
+  return { q, name, tag, backend, person, phase, submitted };
+}
+
+export function hasFilters(filters: JobFilters): boolean {
+  return Object.values(filters).some((each) => each !== "");
+}
+
+export interface FilterChip {
+  key: keyof JobFilters;
+  label: string;
+  value: string;
+}
+
+/** The filters that are set, besides the search text, in words. */
+export function filterChips(filters: JobFilters): FilterChip[] {
+  const chips: FilterChip[] = (Object.keys(TEXT_FILTERS) as TextFilter[])
+    .filter((key) => filters[key] !== "")
+    .map((key) => ({ key, label: TEXT_FILTERS[key], value: filters[key] }));
+  if (filters.phase !== "") chips.push({ key: "phase", label: "Phase", value: filters.phase });
+  if (filters.submitted !== "") {
+    chips.push({ key: "submitted", label: "Submitted", value: SUBMITTED[filters.submitted] });
+  }
+  return chips;
+}
+
+const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
+const MINUTE_MS = 60_000;
+
+/** The query parameters of the API. The time is rounded to a minute, so that answers can be shared. */
+export function apiFilters(filters: JobFilters, now: number) {
+  const { submitted, ...rest } = filters;
+  const texts = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ""));
+  if (submitted === "") return texts;
+  const age = Number.parseInt(submitted) * UNIT_MS[submitted.endsWith("h") ? "h" : "d"];
+  return { ...texts, after_ms: Math.floor((now - age) / MINUTE_MS) * MINUTE_MS };
+}

@@ -1,0 +1,221 @@
+/**
+ * The rows of the list. Jobs update in place as messages arrive. New rows and rows that belong to the other group
+ * wait until `showFresh`, so that nothing moves under the pointer.
+ */
+
+import type { Schemas } from "@/api/client";
+import type { LiveMessage } from "@/live/connection";
+import { isEnded } from "@/ui/Status";
+
+export type JobSummary = Schemas["JobSummary"];
+export type GroupName = "active" | "finished";
+
+export interface JobPage {
+  jobs: JobSummary[];
+  next_cursor: string | null;
+}
+
+export type FetchPage = (group: GroupName, cursor: string | null) => Promise<JobPage>;
+
+export interface JobListSnapshot {
+  state: "loading" | "ready" | "failed";
+  error: unknown;
+  active: readonly JobSummary[];
+  finished: readonly JobSummary[];
+  hasMore: boolean;
+  loadingMore: boolean;
+  moreError: unknown;
+  /** How many jobs are not shown yet, or are in the wrong group. */
+  fresh: number;
+}
+
+interface Group {
+  ids: string[];
+  cursor: string | null;
+}
+
+const REFRESH_MS = 400;
+const MIN_REFRESH_INTERVAL_MS = 2000;
+const START: JobListSnapshot = {
+  state: "loading",
+  error: null,
+  active: [],
+  finished: [],
+  hasMore: false,
+  loadingMore: false,
+  moreError: null,
+  fresh: 0,
+};
+
+/** Events after which a job belongs to another place in the list. */
+const MOVING = new Set([
+  "JobSubmitted",
+  "JobCompleted",
+  "JobFailed",
+  "JobCancelled",
+  "JobEdited",
+  "JobDeleted",
+]);
+
+export class JobListStore {
+  private jobs = new Map<string, JobSummary>();
+  private groups: Record<GroupName, Group>;
+  private newest: Partial<Record<GroupName, JobPage>> = {};
+  private deleted = new Set<string>();
+  private listeners = new Set<() => void>();
+  private snapshot = START;
+  private refreshTimer: ReturnType<typeof setTimeout> | null = null;
+  private refreshedAt = 0;
+
+  constructor(
+    /** The groups that the tab shows. */
+    readonly shown: readonly GroupName[],
+    private readonly fetchPage: FetchPage,
+  ) {
+    const empty = () => ({ ids: [], cursor: null });
+    this.groups = { active: empty(), finished: empty() };
+  }
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  getSnapshot = (): JobListSnapshot => this.snapshot;
+
+  /** Load the first page, or look for changes since the list was last shown. */
+  async start(): Promise<void> {
+    if (this.snapshot.state === "ready") return this.refresh();
+    this.publish({ state: "loading", error: null });
+    try {
+      const pages = await Promise.all(this.shown.map((group) => this.fetchPage(group, null)));
+      this.shown.forEach((group, index) => this.addPage(group, pages[index]!));
+      this.publish({ state: "ready" });
+    } catch (error) {
+      this.publish({ state: "failed", error });
+    }
+  }
+
+  /** Load the next page of the first group that has one. */
+  async loadMore(): Promise<void> {
+    const group = this.groupWithMore();
+    if (group === undefined || this.snapshot.loadingMore) return;
+    this.publish({ loadingMore: true, moreError: null });
+    try {
+      this.addPage(group, await this.fetchPage(group, this.groups[group].cursor));
+      this.publish({ loadingMore: false });
+    } catch (error) {
+      this.publish({ loadingMore: false, moreError: error });
+    }
+  }
+
+  receive(messages: readonly LiveMessage[]): void {
+    let changed = false;
+    for (const message of messages) {
+      if (message.kind === "summary" && this.jobs.has(message.job.id)) {
+        this.jobs.set(message.job.id, message.job);
+        changed = true;
+      }
+      if (message.kind === "event" && MOVING.has(message.event.type)) {
+        if (message.event.type === "JobDeleted") this.deleted.add(message.event.job_id);
+        this.scheduleRefresh();
+      }
+    }
+    if (changed) this.publish({});
+  }
+
+  /** Replace rows by what the server said, e.g. after an edit. */
+  update(jobs: readonly JobSummary[]): void {
+    for (const job of jobs) if (this.jobs.has(job.id)) this.jobs.set(job.id, job);
+    this.publish({});
+  }
+
+  /** Show new jobs, and put each job into its group. */
+  showFresh(): void {
+    const shown = this.shown.flatMap((group) => this.groups[group].ids);
+    for (const group of this.shown) {
+      const added = this.newest[group]?.jobs ?? [];
+      for (const job of added) this.jobs.set(job.id, job);
+      const all = [...new Set([...shown, ...added.map((job) => job.id)])];
+      this.groups[group].ids = this.inOrder(all.filter((id) => this.belongsTo(id, group)));
+    }
+    this.newest = {};
+    this.publish({});
+  }
+
+  /** The newest submission first; jobs of the same moment keep one order. */
+  private inOrder(ids: readonly string[]): string[] {
+    const keyed = ids.map((id) => ({ id, key: `${this.jobs.get(id)?.submitted_at ?? ""} ${id}` }));
+    return keyed.sort((a, b) => (a.key < b.key ? 1 : -1)).map((each) => each.id);
+  }
+
+  private belongsTo(id: string, group: GroupName): boolean {
+    const job = this.jobs.get(id);
+    return job !== undefined && !this.deleted.has(id) && isEnded(job.status) === (group === "finished");
+  }
+
+  private scheduleRefresh(): void {
+    if (this.refreshTimer !== null) return;
+    const since = Date.now() - this.refreshedAt;
+    const delay = Math.max(REFRESH_MS, MIN_REFRESH_INTERVAL_MS - since);
+    this.refreshTimer = setTimeout(() => void this.refresh(), delay);
+  }
+
+  private async refresh(): Promise<void> {
+    if (this.refreshTimer !== null) clearTimeout(this.refreshTimer);
+    this.refreshTimer = null;
+    this.refreshedAt = Date.now();
+    if (this.snapshot.state !== "ready") return;
+    try {
+      const pages = await Promise.all(this.shown.map((group) => this.fetchPage(group, null)));
+      this.shown.forEach((group, index) => {
+        this.newest[group] = pages[index];
+        for (const job of pages[index]!.jobs) if (this.jobs.has(job.id)) this.jobs.set(job.id, job);
+      });
+      this.publish({});
+    } catch {
+      this.scheduleRefresh(); // the connection banner says that the server does not answer
+    }
+  }
+
+  private addPage(group: GroupName, page: JobPage): void {
+    const target = this.groups[group];
+    const known = new Set(target.ids);
+    for (const job of page.jobs) {
+      this.jobs.set(job.id, job);
+      if (!known.has(job.id)) target.ids.push(job.id);
+    }
+    target.cursor = page.next_cursor;
+  }
+
+  private groupWithMore(): GroupName | undefined {
+    return this.shown.find((group) => this.groups[group].cursor !== null);
+  }
+
+  private rows(group: GroupName): JobSummary[] {
+    return this.groups[group].ids.flatMap((id) => this.jobs.get(id) ?? []);
+  }
+
+  private countFresh(): number {
+    const shown = new Set(this.shown.flatMap((group) => this.groups[group].ids));
+    const added = this.shown
+      .flatMap((group) => this.newest[group]?.jobs ?? [])
+      .filter((job) => !shown.has(job.id));
+    const moved = this.shown.flatMap((group) =>
+      this.groups[group].ids.filter((id) => !this.belongsTo(id, group)),
+    );
+    return new Set([...added.map((job) => job.id), ...moved]).size;
+  }
+
+  private publish(change: Partial<JobListSnapshot>): void {
+    this.snapshot = {
+      ...this.snapshot,
+      ...change,
+      active: this.rows("active"),
+      finished: this.rows("finished"),
+      hasMore: this.groupWithMore() !== undefined,
+      fresh: this.countFresh(),
+    };
+    for (const listener of this.listeners) listener();
+  }
+}
