@@ -37,7 +37,7 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.spec.load import from_mapping
-from anygpu.store.journal import Journal
+from anygpu.store.journal import Decide, Journal
 from anygpu.store.reports import MetricPoint, ReportBatch, Reports
 from anygpu.store.scope import Scope
 
@@ -217,6 +217,10 @@ def sample_jobs() -> list[SampleJob]:
     ]  # fmt: skip
 
 
+def _always(*events: Event) -> Decide:
+    return lambda _: events
+
+
 async def store_job(journal: Journal, reports: Reports, number: int, job: SampleJob, now_ms: int) -> None:
     at_ms = round(now_ms - job.hours_ago * HOUR_MS)
     job_id = str(UUID(int=at_ms << 80 | 0x7 << 76 | 0x2 << 62 | (number * 0x9E3779B1 & 0xFFFFFFFF)))
@@ -224,11 +228,9 @@ async def store_job(journal: Journal, reports: Reports, number: int, job: Sample
     scope = Scope(organisation=SCOPE.organisation, project=SCOPE.project, person=job.person)
     await journal.submit(scope, job_id, JobSubmitted(spec=spec, person=job.person), at_ms=at_ms)
     last_ms = min(now_ms, at_ms + 45 * MINUTE_MS) if job.hours_ago > 20 else at_ms + 1000
-    for index, event in enumerate(job.events):
-        is_last = index == len(job.events) - 1
-        await journal.transact(
-            SCOPE, job_id, lambda _, event=event: [event], at_ms=last_ms if is_last else at_ms
-        )  # type: ignore[misc]
+    for event in job.events[:-1]:
+        await journal.transact(SCOPE, job_id, _always(event), at_ms=at_ms)
+    await journal.transact(SCOPE, job_id, _always(*job.events[-1:]), at_ms=last_ms)
     attempts = [event.attempt for event in job.events if isinstance(event, AttemptLaunching)]
     if attempts and (job.values or job.progress):
         points = [MetricPoint(job.metric, n, at_ms / 1000 + n, value) for n, value in enumerate(job.values)]
