@@ -41,7 +41,7 @@ export function SubmitBar({ draft, planned, submission }: SubmitBarProps) {
             </Button>
           ))}
         </div>
-        <p className="sumline" role="status">
+        <p className="sumline" role={submission.state === null ? undefined : "status"}>
           <Summary draft={draft} plan={planned.plan} submission={submission} />
         </p>
         {can("write") ? (

@@ -84,7 +84,7 @@ function NewJob({ from, initial, search }: NewJobProps) {
   const providers = search.provider ?? NO_PROVIDERS;
   const planned = usePlan(draft, providers);
   const submission = useSubmit(draft, key);
-  useKeptDraft(key, draft);
+  const kept = useKeptDraft(key, draft);
 
   const update = useCallback((change: (draft: Draft) => Draft) => setDraft(change), []);
   const setSearch = (change: Partial<NewSearch>) =>
@@ -106,6 +106,7 @@ function NewJob({ from, initial, search }: NewJobProps) {
     <div className="new-page">
       <SourcePane
         draft={draft}
+        kept={kept}
         update={update}
         plan={planned}
         jump={jump}
@@ -143,10 +144,11 @@ function withFix(draft: Draft, fix: Fix): Draft {
   return next;
 }
 
-/** Keep the draft in the browser a moment after each change, and when the page is left. */
-function useKeptDraft(key: string, draft: Draft): void {
+/** Keep the draft in the browser a moment after each change, and when the page is left. Return whether it fits. */
+function useKeptDraft(key: string, draft: Draft): boolean {
+  const [kept, setKept] = useState(true);
   useEffect(() => {
-    const save = () => saveDraft(key, draft);
+    const save = () => setKept(saveDraft(key, draft));
     const timer = setTimeout(save, SAVE_MS);
     window.addEventListener("pagehide", save);
     return () => {
@@ -154,4 +156,5 @@ function useKeptDraft(key: string, draft: Draft): void {
       window.removeEventListener("pagehide", save);
     };
   }, [key, draft]);
+  return kept;
 }

@@ -126,7 +126,10 @@ function basics(path: string, readOnly: boolean): Extension[] {
     replaceSelection,
     indentUnit.of("    "),
     EditorState.readOnly.of(readOnly),
-    EditorView.contentAttributes.of({ "aria-label": path }),
+    EditorView.contentAttributes.of({
+      "aria-label": path,
+      "aria-description": "Escape, then Tab, leaves the editor",
+    }),
     // Escape, then Tab, leaves the editor with the keyboard.
     keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
     ...languageOf(path),

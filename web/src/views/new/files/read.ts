@@ -43,6 +43,11 @@ export async function readDrop(items: readonly FileSystemEntry[], maxFiles: numb
   return await walkFolder({ list: () => Promise.resolve(listingOf(items)) }, maxFiles);
 }
 
+/** Return the files of a drop that has no entries, for example one that another program made. */
+export function droppedFiles(transfer: DataTransfer): File[] {
+  return [...transfer.files];
+}
+
 /** Return the dropped files and folders. Must be called in the event handler: the browser clears them later. */
 export function droppedEntries(transfer: DataTransfer): FileSystemEntry[] {
   return [...transfer.items]

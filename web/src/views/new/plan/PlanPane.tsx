@@ -1,6 +1,7 @@
 /** The right side: facts, limits, the chart of cost against time, and the ranked offers. */
 
 import { plural, formatCount, formatMoney } from "@/lib/format";
+import { Announcement } from "@/ui/Announcement";
 import { Segmented, Switch, TextField } from "@/ui/controls";
 import { Callout, EmptyState, ErrorState } from "@/ui/states";
 import type { Draft, Strategy } from "@/views/new/draft";
@@ -9,6 +10,7 @@ import {
   cheapest,
   countOffers,
   isBudgetTooLow,
+  offerSummary,
   offerTitle,
   type Offer,
   type Plan,
@@ -47,9 +49,8 @@ export function PlanPane(props: PlanPaneProps) {
     <>
       <header className="pbar">
         <h2>Plan</h2>
-        <span className="t3 small nowrap upd" role="status">
-          {plan !== null && countText(plan, planned)}
-        </span>
+        <span className="t3 small nowrap upd">{plan !== null && countText(plan, planned)}</span>
+        <Announcement text={plan === null || planned.updating ? "" : announcementOf(plan, draft)} />
         <span className="push">
           <Segmented
             label="Strategy"
@@ -72,6 +73,14 @@ function countText(plan: Plan, planned: PlanState): string {
   if (planned.updating) return "Comparing offers";
   const { compared, fitting } = countOffers(plan);
   return `${plural(compared, "offer")} compared, ${formatCount(fitting)} fit`;
+}
+
+/** A completed plan in one sentence, for screen readers. */
+function announcementOf(plan: Plan, draft: Draft): string {
+  const { compared, fitting } = countOffers(plan);
+  const chosen = chosenOffer(plan, draft);
+  const best = chosen === null ? "None can be used now." : `The job would run on ${offerSummary(chosen)}.`;
+  return `Plan: ${plural(compared, "offer")} compared, ${formatCount(fitting)} fit. ${best}`;
 }
 
 function NoPlan({ draft, planned }: { draft: Draft; planned: PlanState }) {

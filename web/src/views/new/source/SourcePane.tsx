@@ -10,7 +10,7 @@ import { Menu } from "@/ui/Menu";
 import { withFiles, withText, type Draft, type Source } from "@/views/new/draft";
 import type { Fix, Lint } from "@/views/new/fixes";
 import { TooManyFiles, type FoundFile } from "@/views/new/files/ignore";
-import { droppedEntries, readDrop, readFile, readPicked } from "@/views/new/files/read";
+import { droppedEntries, droppedFiles, readDrop, readFile, readPicked } from "@/views/new/files/read";
 import { FileTabs } from "@/views/new/source/FileTabs";
 import { JobForm } from "@/views/new/source/JobForm";
 import { TrainerForm } from "@/views/new/source/TrainerForm";
@@ -28,6 +28,8 @@ const CHOICES = [
 
 interface SourcePaneProps {
   draft: Draft;
+  /** The browser keeps the draft, so that it survives a reload. */
+  kept: boolean;
   update: (change: (draft: Draft) => Draft) => void;
   plan: PlanState;
   jump: { line: number; count: number } | null;
@@ -38,7 +40,7 @@ interface SourcePaneProps {
 }
 
 export function SourcePane(props: SourcePaneProps) {
-  const { draft, update, plan, jump, errors, onSource, onFix, onSubmit } = props;
+  const { draft, kept, update, plan, jump, errors, onSource, onFix, onSubmit } = props;
   const [dropping, setDropping] = useState(false);
   const lints = useLints(plan);
   const add = useAddFiles(update);
@@ -46,7 +48,8 @@ export function SourcePane(props: SourcePaneProps) {
     event.preventDefault();
     setDropping(false);
     const entries = droppedEntries(event.dataTransfer);
-    void add(() => readDrop(entries, MAX_FILES));
+    const files = droppedFiles(event.dataTransfer);
+    void add(() => (entries.length > 0 ? readDrop(entries, MAX_FILES) : readPicked(files, MAX_FILES)));
   };
   return (
     <section
@@ -70,6 +73,9 @@ export function SourcePane(props: SourcePaneProps) {
       {draft.source === "command" && <CommandField draft={draft} update={update} errors={errors} />}
       {draft.source !== "trainer" && (
         <Files draft={draft} update={update} lints={lints} jump={jump} onFix={onFix} onSubmit={onSubmit} />
+      )}
+      {!kept && (
+        <p className="not-kept warn small">The files are too large to survive a reload of this page.</p>
       )}
       <JobForm draft={draft} update={update} errors={errors} plan={plan.plan} />
     </section>
