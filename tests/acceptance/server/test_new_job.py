@@ -2,11 +2,16 @@
 
 import hashlib
 import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from tests.acceptance.server.real_server import Server
 
-from anygpu.spec import from_yaml
+from anygpu.spec import from_mapping, from_yaml
 
 SCRIPT = """\
 import subprocess
@@ -180,3 +185,38 @@ def test_the_short_list_can_be_limited_to_a_provider(server: Server) -> None:
     compared = {each["backend"]: each for each in plan["compared"]}
     assert compared["lambda"]["configured"] is False
     assert compared["runpod"]["offers"] > 0
+
+
+def test_the_command_and_the_python_code_run_the_stored_code_in_any_directory(
+    server: Server, tmp_path: Path
+) -> None:
+    """Run the rendered texts as a person would, in an empty directory."""
+    spec = {
+        **job_spec(send_snapshot(server, FILES)),
+        "name": "rendered",
+        "tags": ["it's; a $(tag)"],
+        "env": {"NOTE": "two\nlines \x1b[31m"},
+        "placement": {"strategy": "cheapest", "paid": False},
+    }
+    texts = server.ask("POST", "/api/v1/spec/render", {"spec": spec}).json
+    (tmp_path / "submit.py").write_text(texts["python"])
+    (tmp_path / "job.yaml").write_text(texts["yaml"])
+    folder = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "ANYGPU_URL": server.url,
+        "ANYGPU_TOKEN": server.token,
+    }
+    for command in (texts["cli"], f"{shlex.quote(sys.executable)} submit.py", "anygpu run job.yaml"):
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    jobs = server.ask("GET", "/api/v1/training?name=rendered").json["jobs"]
+    assert len(jobs) == 3
+    for job in jobs:
+        submitted = server.job(job["id"])["spec"]
+        submitted.pop("idempotency_key")
+        assert from_mapping(submitted) == from_mapping(spec)

@@ -194,6 +194,7 @@ function costRange({ cost_microusd: { low, high } }: Offer): string {
 
 function timeRange({ seconds: { low, high } }: Offer): string {
   if (low < high / 50) return formatInterval(roundedAge(low), roundedAge(high));
+  if (high < 120) return formatInterval(formatDuration(low), formatDuration(high));
   const [divisor, unit] = high >= 2 * 86_400 ? [86_400, "d"] : high >= 3600 ? [3600, "h"] : [60, "m"];
   const text = (seconds: number) => {
     const value = seconds / divisor;
