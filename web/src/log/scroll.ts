@@ -76,11 +76,7 @@ export function positionOfLine(line: number, geometry: ScrollGeometry): ScrollPo
  * The position after the element was scrolled to `top`. If the returned `top` differs, set it on the element: the
  * scroll bar was too far from its proportional place.
  */
-export function afterScroll(
-  previous: ScrollPosition,
-  top: number,
-  geometry: ScrollGeometry,
-): ScrollPosition {
+export function afterScroll(previous: ScrollPosition, top: number, geometry: ScrollGeometry): ScrollPosition {
   if (!isScaled(geometry)) return { top, position: top };
   const moved = top - previous.top;
   const isJump = Math.abs(moved) > 2 * geometry.viewport;

@@ -1,3 +1,4 @@
+import { LogPanel } from "@/log/LogPanel";
 import type { JobRequests } from "@/views/job/actions";
 import { ArtifactsTab } from "@/views/job/tabs/ArtifactsTab";
 import { CheckpointsTab } from "@/views/job/tabs/CheckpointsTab";
@@ -21,7 +22,7 @@ function Overview({ job }: { job: Job }) {
     <>
       <MetricsPanel job={job} />
       <div className="job-lower">
-        <pre className="panel code">{job.recent_logs.join("\n")}</pre>
+        <LogPanel job={job} />
         <MachinePanel job={job} />
       </div>
     </>
@@ -33,7 +34,7 @@ export function TabContent({ tab, job, requests }: TabContentProps) {
     case "overview":
       return <Overview job={job} />;
     case "log":
-      return <pre className="panel code">{job.recent_logs.join("\n")}</pre>;
+      return <LogPanel job={job} full />;
     case "plan":
       return <PlanTab job={job} />;
     case "checkpoints":
