@@ -1,0 +1,199 @@
+"""The log viewer: a million lines, search, follow, and text that stays text."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.acceptance.server.real_server import Server
+from tests.acceptance.web.browser import check_accessibility, take_screenshot
+from tests.acceptance.web.conftest import PageOpener
+
+LINES = 1_000_000
+MAX_TASK_MS = 100
+MILLION = f"""
+import sys
+for start in range(1, {LINES + 1}, 10_000):
+    sys.stdout.write("".join(f"step {{n}} loss={{1 / n:.6f}}\\n" for n in range(start, start + 10_000)))
+"""
+HOSTILE = r"""
+import sys
+print("<img src=x onerror=window.hacked=1><script>window.hacked=1</script>")
+print("\x1b[31mred\x1b[0m \x1b[1;38;5;46mgreen\x1b[0m \x1b]0;title\x07plain\x1b[2J\x1b[10A")
+print("\x1b]8;;javascript:window.hacked=1\x07link\x1b]8;;\x07")
+print("\u202egnp.exe")
+for percent in range(101):
+    sys.stdout.write(f"\rEpoch 1/1 {percent}%|{'#' * (percent // 10):10}|")
+sys.stdout.write("\n")
+sys.stdout.flush()
+sys.stdout.buffer.write(b"\xff\xfe broken\n" + b"z" * 20000 + b"\n")
+print("the end")
+"""
+# Moves the log as a person with a wheel and a scroll bar does, one movement a frame.
+SCROLL = """
+async (element) => {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  for (let step = 0; step < 120; step += 1) { element.scrollTop -= 240; await frame(); }
+  for (let step = 0; step <= 60; step += 1) {
+    element.scrollTop = (element.scrollHeight - element.clientHeight) * (1 - step / 60);
+    await frame();
+  }
+  for (let step = 0; step < 120; step += 1) { element.scrollTop += 240; await frame(); }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def million(web_server: Server) -> str:
+    job_id = web_server.submit(code=MILLION, name="million")
+    assert web_server.wait_ended(job_id, 240)["status"] == "completed"
+    return job_id
+
+
+def open_log(open_page: PageOpener, job_id: str, query: str = "", **options: object) -> tuple[Page, Locator]:
+    page = open_page(f"/jobs/{job_id}?tab=log{query}", **options)  # type: ignore[arg-type]
+    return page, page.get_by_role("region", name="Log, newest lines last")
+
+
+def line(log: Locator, number: int) -> Locator:
+    return log.locator(f"[data-line='{number}']")
+
+
+def long_tasks(page: Page, since: float) -> list[float]:
+    tasks: list[float] = page.evaluate(
+        "(since) => window.longTasks.filter((each) => each.start >= since).map((each) => each.ms)", since
+    )
+    return [ms for ms in tasks if ms > MAX_TASK_MS]
+
+
+def test_a_million_lines_scroll_without_a_long_task(open_page: PageOpener, million: str) -> None:
+    page, log = open_log(open_page, million)
+    expect(line(log, LINES)).to_contain_text("step 1000000 loss=0.000001")
+    expect(page.get_by_text("1,000,000 lines")).to_be_visible()
+    page.wait_for_timeout(500)
+    since = page.evaluate("performance.now()")
+    log.evaluate(SCROLL)
+    assert long_tasks(page, since) == []
+    log.focus()
+    page.keyboard.press("Home")
+    expect(line(log, 1)).to_contain_text("step 1 loss=1.000000")
+    page.keyboard.press("End")
+    expect(line(log, LINES)).to_be_visible()
+    assert long_tasks(page, since) == []
+
+
+def test_a_search_counts_the_hits_and_goes_to_them(open_page: PageOpener, million: str) -> None:
+    page, log = open_log(open_page, million)
+    expect(line(log, LINES)).to_be_visible()
+    field = page.get_by_role("searchbox", name="Search the log")
+    field.fill("STEP 77777")
+    expect(page.get_by_text("11 hits")).to_be_visible()
+    field.press("Enter")
+    expect(page.get_by_text("11 of 11")).to_be_visible()
+    expect(line(log, 777_779)).to_be_visible()
+    expect(line(log, 777_779).locator("mark")).to_have_text("step 77777")
+    page.get_by_role("button", name="Previous hit").click()
+    expect(line(log, 777_778)).to_have_class("ln current")
+    for _ in range(9):
+        page.get_by_role("button", name="Previous hit").click()
+    expect(line(log, 77_777)).to_be_visible()
+    expect(page.get_by_text("1 of 11")).to_be_visible()
+    expect(page.get_by_role("button", name="Previous hit")).to_be_disabled()
+    expect(page).to_have_url(re.compile("find="))
+    take_screenshot(page, "log-search")
+    page.get_by_role("button", name="Regular expression").click()
+    field.fill(r"^step \d99999 ")
+    expect(page.get_by_text("9 hits")).to_be_visible()
+    field.fill("(")
+    expect(page.get_by_text("not valid")).to_be_visible()
+
+
+def test_a_link_opens_the_log_at_a_line(open_page: PageOpener, million: str) -> None:
+    page, log = open_log(open_page, million, "&line=500000")
+    expect(line(log, 500_000)).to_have_class("ln current")
+    expect(line(log, 500_000)).to_contain_text("step 500000 ")
+    line(log, 500_003).get_by_role("button").click()
+    expect(page).to_have_url(re.compile("line=500003"))
+
+
+def test_new_lines_appear_once_while_following(open_page: PageOpener, web_server: Server) -> None:
+    code = """
+import time, pathlib
+for n in range(1, 400):
+    print(f"tick {n}", end="" if n % 2 else "\\n", flush=True)
+    time.sleep(0.05)
+"""
+    job_id = web_server.submit(code=code, name="ticking")
+    page, log = open_log(open_page, job_id)
+    expect(log.get_by_text("tick 41tick 42", exact=True)).to_be_visible()
+    follow = page.get_by_role("switch", name="Follow")
+    expect(follow).to_be_checked()
+    page.keyboard.press("f")
+    expect(follow).not_to_be_checked()
+    expect(page.get_by_role("button", name=re.compile("new line"))).to_be_visible()
+    page.keyboard.press("f")
+    expect(log.get_by_text("tick 101tick 102", exact=True)).to_be_visible()
+    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+    web_server.wait_ended(job_id)
+    expect(page.get_by_text("all output is here")).to_be_visible()
+    log.focus()
+    page.keyboard.press("Home")
+    texts = log.locator(".tx").all_inner_texts()
+    assert texts == [f"tick {2 * n - 1}tick {2 * n}" for n in range(1, len(texts) + 1)]
+
+
+def test_hostile_output_stays_text(
+    open_page: PageOpener, web_server: Server, screenshots: Callable[[Page, str], None]
+) -> None:
+    job_id = web_server.submit(code=HOSTILE, name="hostile")
+    web_server.wait_ended(job_id)
+    page, log = open_log(open_page, job_id)
+    expect(line(log, 1)).to_contain_text("<img src=x onerror=window.hacked=1><script>")
+    expect(line(log, 2).locator(".tx")).to_have_text("red green plain")
+    expect(line(log, 2).locator(".t-red")).to_have_text("red")
+    expect(line(log, 2).locator(".t-green.t-bold")).to_have_text("green")
+    expect(line(log, 3).locator(".tx")).to_have_text("link")
+    expect(line(log, 4).locator(".tx")).to_have_text("\ufffdgnp.exe")
+    expect(line(log, 5).locator(".tx")).to_have_text("Epoch 1/1 100%|##########|")
+    expect(line(log, 6).locator(".tx")).to_have_text("\ufffd\ufffd broken")
+    expect(line(log, 7).get_by_role("link")).to_have_attribute("href", re.compile("offset="))
+    expect(line(log, 8).locator(".tx")).to_have_text("the end")
+    expect(log.locator("img, script, a[href^=javascript]")).to_have_count(0)
+    assert page.evaluate("window.hacked") is None
+    screenshots(page, "log")
+
+
+def test_selected_lines_are_copied_without_numbers(open_page: PageOpener, million: str) -> None:
+    page, log = open_log(open_page, million, "&line=1000")
+    expect(line(log, 1001)).to_be_visible()
+    copied = page.evaluate(
+        """() => {
+          const text = (number) => document.querySelector(`[data-line='${number}'] .tx`);
+          const selection = getSelection();
+          selection.setBaseAndExtent(text(1000).firstChild, 0, text(1001).firstChild, 9);
+          return selection.toString();
+        }"""
+    )
+    assert copied == "step 1000 loss=0.001000\nstep 1001"
+    log.evaluate("(element) => { element.scrollTop += 12000; }")
+    expect(line(log, 1500)).to_be_attached()
+    expect(line(log, 1000)).to_be_attached()
+
+
+@pytest.fixture
+def screenshots(open_page: PageOpener) -> Callable[[Page, str], None]:
+    """Store a page in light and dark colours and on a phone, and check each for accessibility."""
+
+    def take(page: Page, name: str) -> None:
+        address = page.evaluate("location.pathname + location.search")
+        for look, options in {
+            "light": {},
+            "dark": {"dark": True},
+            "phone": {"screen": "phone"},
+        }.items():
+            shown = open_page(address, **options)  # type: ignore[arg-type]
+            expect(shown.locator(".ln").last).to_be_visible()
+            check_accessibility(shown)
+            take_screenshot(shown, f"{name}-{look}")
+
+    return take
