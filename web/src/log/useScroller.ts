@@ -1,6 +1,6 @@
 /** Scrolls a log of any length: which lines are visible, jumps, and staying at the end. */
 
-import { useEffect, useLayoutEffect, useRef, useState, type RefObject } from "react";
+import { useEffect, useEffectEvent, useLayoutEffect, useRef, useState, type RefObject } from "react";
 import {
   afterScroll,
   endPosition,
@@ -33,6 +33,8 @@ export function useScroller(lines: number, startsAtEnd: boolean): Scroller {
   const [stored, setStored] = useState<ScrollPosition>({ top: 0, position: 0 });
   const geometry = { lines, viewport };
   const scroll = following ? endPosition(geometry) : stored;
+  /** Changes when the element has to move. Otherwise the user moves it, and a render must not disturb that. */
+  const [moves, setMoves] = useState(0);
   const latest = useRef(scroll);
   const isShown = lines > 0;
 
@@ -44,11 +46,18 @@ export function useScroller(lines: number, startsAtEnd: boolean): Scroller {
     return () => observer.disconnect();
   }, [isShown]);
 
-  useLayoutEffect(() => {
+  const place = useEffectEvent(() => {
     latest.current = scroll;
     const box = element.current;
     if (box !== null && Math.abs(box.scrollTop - scroll.top) >= 1) box.scrollTop = scroll.top;
   });
+  const followedTop = following ? scroll.top : null;
+  useLayoutEffect(() => place(), [followedTop, moves, isShown]);
+
+  const moveTo = (next: ScrollPosition) => {
+    setStored(next);
+    setMoves((count) => count + 1);
+  };
 
   const follow = (next: boolean) => {
     if (!next && following) setStored(scroll);
@@ -61,14 +70,15 @@ export function useScroller(lines: number, startsAtEnd: boolean): Scroller {
     const isUp = box.scrollTop < latest.current.top;
     const next = afterScroll(latest.current, box.scrollTop, geometry);
     latest.current = next;
-    setStored(next);
+    if (next.top === box.scrollTop) setStored(next);
+    else moveTo(next);
     if (isAtEnd(next, geometry)) setFollowing(true);
     else if (isUp) setFollowing(false);
   };
 
   const showLine = (line: number) => {
     setFollowing(false);
-    setStored(positionOfLine(line, geometry));
+    moveTo(positionOfLine(line, geometry));
   };
   return {
     element,
