@@ -36,6 +36,14 @@ print("hello", sys.argv[1:])
 for step in range(1, 6):
     anygpu.log(loss=1 / step, step=step)
 """
+DROP = """
+(files) => {
+  const transfer = new DataTransfer();
+  for (const [name, text] of Object.entries(files)) transfer.items.add(new File([text], name));
+  const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+  document.querySelector(".pane.ed").dispatchEvent(event);
+}
+"""
 DOCUMENT_LOADED = re.compile(r"/jobs/[0-9a-f-]{36}")
 
 
@@ -152,6 +160,13 @@ def test_a_folder_is_added_without_what_is_ignored(
     assert "executed" in output
     assert "big.log" not in output
     assert "image.bin" in output
+
+
+def test_dropped_files_become_files_of_the_job(new_page: Page) -> None:
+    expect(new_page.locator(".cm-content")).to_be_visible()
+    new_page.evaluate(DROP, {"train.py": HELLO, "config.yaml": "epochs: 3\n"})
+    expect(new_page.locator(".fsum")).to_contain_text("2 files")
+    expect(new_page.locator(".cm-content")).to_contain_text("import anygpu")
 
 
 def test_a_trainer_form_submits_a_tabular_job(new_page: Page, web_server: Server, tmp_path: Path) -> None:

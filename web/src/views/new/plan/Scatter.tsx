@@ -1,11 +1,10 @@
 /** Cost against time. The frontier joins the offers that nothing beats in both; hatching covers what the limits exclude. */
 
 import { useEffect, useEffectEvent, useRef, type CSSProperties } from "react";
-import { formatDuration, formatMoney, plural } from "@/lib/format";
+import { formatDuration, formatMoney } from "@/lib/format";
 import type { Draft } from "@/views/new/draft";
 import {
   frontier,
-  isPaid,
   isUsable,
   offerKey,
   offerSummary,
@@ -16,24 +15,24 @@ import {
   type Offer,
   type Plan,
 } from "@/views/new/offers";
+import {
+  frontierOffers,
+  isBeyond,
+  labelled,
+  pointClass,
+  stepPath,
+  summaryOf,
+  type Point,
+} from "@/views/new/plan/points";
 
 const MICRO = 1_000_000;
 const NEAR_PX = 16;
-const MAX_LABELS = 5;
 
 interface ScatterProps {
   plan: Plan;
   draft: Draft;
   chosen: Offer | null;
   onChoose: (offer: Offer) => void;
-}
-
-interface Point {
-  offer: Offer;
-  /** Parts of the plot's width and height, from the top left. */
-  x: number;
-  y: number;
-  outside: boolean;
 }
 
 export function Scatter({ plan, draft, chosen, onChoose }: ScatterProps) {
@@ -64,7 +63,7 @@ export function Scatter({ plan, draft, chosen, onChoose }: ScatterProps) {
     ...plan.short.map((offer) => place(offer, isBeyond(offer, draft))),
     ...(plan.outside ?? []).map((offer) => place(offer, true)),
   ].filter((point) => point.x <= 1 && point.y >= 0);
-  const best = frontier(inside(points));
+  const best = frontier(frontierOffers(points));
   const host = usePointChoice(points, onChoose);
   if (all.length === 0) return null;
   const limits = { x: limitPart(draft.deadlineS, maxTime), y: limitPart(budgetOf(draft), maxCost) };
@@ -105,21 +104,8 @@ export function Scatter({ plan, draft, chosen, onChoose }: ScatterProps) {
   );
 }
 
-/** The offers that the frontier joins: those that can be chosen, or all if there are none. */
-function inside(points: readonly Point[]): Offer[] {
-  const offers = points.filter((point) => !point.outside).map((point) => point.offer);
-  const usable = offers.filter(isUsable);
-  return usable.some(isPaid) ? usable : offers;
-}
-
 function budgetOf(draft: Draft): number | null {
   return draft.budgetMicrousd === null ? null : draft.budgetMicrousd / MICRO;
-}
-
-/** Rough predictions stay in the list although they are beyond a limit. */
-function isBeyond(offer: Offer, draft: Draft): boolean {
-  const overBudget = draft.budgetMicrousd !== null && offer.cost_microusd.expected > draft.budgetMicrousd;
-  return overBudget || (draft.deadlineS !== null && offer.seconds.expected > draft.deadlineS);
 }
 
 function limitPart(limit: number | null, max: number): number {
@@ -135,45 +121,6 @@ function at(place: { left?: number; top?: number }): CSSProperties {
 
 function costLabel(cost: number, max: number): string {
   return max < 5 && cost > 0 ? formatMoney(cost * MICRO) : `$${cost}`;
-}
-
-function pointClass(point: Point, best: readonly Offer[], chosen: Offer | null): string {
-  const { offer, outside } = point;
-  const isChosen = chosen !== null && offerKey(chosen) === offerKey(offer);
-  return [
-    "sc",
-    outside ? "out" : offer.interruptible ? "sp" : "od",
-    !outside && best.includes(offer) ? "fr" : "",
-    isUsable(offer) ? "" : "no",
-    isChosen ? "sel" : "",
-  ]
-    .filter(Boolean)
-    .join(" ");
-}
-
-/** A line that goes right, then down, from each offer of the frontier to the next. */
-function stepPath(points: readonly Point[]): string {
-  return points
-    .map(({ x, y }, index) => {
-      const [px, py] = [(x * 1000).toFixed(1), (y * 1000).toFixed(1)];
-      return index === 0 ? `M${px} ${py}` : `H${px}V${py}`;
-    })
-    .join("");
-}
-
-/** The chosen offer and the best ones that have room for a label. */
-function labelled(points: readonly Point[], best: readonly Offer[], chosen: Offer | null): Point[] {
-  const isChosen = (point: Point) => chosen !== null && offerKey(chosen) === offerKey(point.offer);
-  const wanted = points.filter((point) => isChosen(point) || (!point.outside && best.includes(point.offer)));
-  wanted.sort((one, other) => Number(isChosen(other)) - Number(isChosen(one)) || one.x - other.x);
-  const kept: Point[] = [];
-  for (const point of wanted) {
-    const hasRoom = kept.every(
-      (other) => Math.abs(other.x - point.x) > 0.2 || Math.abs(other.y - point.y) > 0.14,
-    );
-    if (hasRoom && kept.length < MAX_LABELS) kept.push(point);
-  }
-  return kept;
 }
 
 function Labels({ points }: { points: readonly Point[] }) {
@@ -230,12 +177,6 @@ function Legend() {
       </span>
     </figcaption>
   );
-}
-
-function summaryOf(points: readonly Point[], best: readonly Offer[]): string {
-  const outside = points.filter((point) => point.outside).length;
-  const named = best.slice(0, 4).map(offerSummary).join("; ");
-  return `Cost against time of ${plural(points.length, "offer")}, ${outside} outside your limits. On the frontier: ${named}`;
 }
 
 /** Choose the nearest usable offer when the plot is clicked. The table below does the same with the keyboard. */
