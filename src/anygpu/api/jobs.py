@@ -341,6 +341,8 @@ class ProjectSummary(ApiModel):
         examples=[None],
         description="At all backends, as last listed; null for callers who are not operators.",
     )
+    today_microusd: int = Field(examples=[31_480_000], description="Cost of today, in the given time zone.")
+    month_microusd: int = Field(examples=[412_060_000], description="Cost of this month until now.")
 
 
 class JobEdit(RequestModel):

@@ -66,6 +66,9 @@ SECTIONS = {
         CommandInfo("fetch", "jobs.outputs", "download a job's output files, checkpoint or model"),
         CommandInfo("events", "jobs.outputs", "list what happened to a job"),
         CommandInfo("queue", "jobs.jobs", "list waiting jobs and what they wait for"),
+        CommandInfo(
+            "costs", "jobs.costs", "show what the project has spent, by day, person, backend, GPU or tag"
+        ),
         CommandInfo("accuracy", "jobs.explain", "compare predicted times and costs with actual ones"),
         CommandInfo("migrate", "jobs.jobs", "move a running job to another backend"),
         CommandInfo("ssh", "admin.machine", "open a shell on a job's machine"),

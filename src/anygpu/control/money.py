@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from anygpu.backends.contract import BilledInterval, Observation
+from anygpu.events.costs import has_machine
 from anygpu.events.facts import Blame, Failure, Usage
 from anygpu.events.offers import MICROUSD, Billing
 from anygpu.events.view import AttemptView, JobView
@@ -80,11 +81,6 @@ def _billing_start_ms(attempt: AttemptView, observation: Observation | None) -> 
     if attempt.started_at_ms is not None:
         return attempt.started_at_ms
     return attempt.launching_at_ms if has_machine(attempt) else None
-
-
-def has_machine(attempt: AttemptView) -> bool:
-    """Return whether a machine of the attempt was seen."""
-    return attempt.handle is not None or attempt.claimant is not None or attempt.started_at_ms is not None
 
 
 def _has_provider_interval(attempt: AttemptView, observation: Observation | None) -> bool:

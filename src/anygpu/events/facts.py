@@ -6,6 +6,7 @@ from enum import StrEnum
 from anygpu.events.offers import Offer
 
 FIRST_STEPS = "first steps"  # the basis of predictions from a running job's own steps
+PLANNED_STOPS = frozenset({"migrate", "handover", "deadline", "cheaper"})  # stops after which the job moves
 
 
 class Status(StrEnum):

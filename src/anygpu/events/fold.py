@@ -171,6 +171,7 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
         ticket_sha256=event.ticket_sha256,
         launching_at_ms=at_ms,
         resume=event.resume,
+        on_demand_microusd_per_hour=event.on_demand_microusd_per_hour,
     )
     return replace(
         view,

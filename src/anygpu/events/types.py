@@ -74,6 +74,8 @@ class AttemptLaunching(Event):
     offer: Offer
     ticket_sha256: str
     resume: CheckpointRef | None = None
+    # What the same machine costs if it is not interruptible. None: the offer is not, or the price is unknown.
+    on_demand_microusd_per_hour: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ class AttemptView:
     marks: Marks = Marks()
     started_at_ms: int | None = None  # start of billing by the provider's clock
     price_microusd_per_hour: int | None = None  # the provider's price, if it differs from the offer
+    on_demand_microusd_per_hour: int | None = None  # of the same machine, if this one is interruptible
     held_until_ms: int | None = None  # held for inspection after the script failed
     hold_ended: bool = False
     stranded: str = ""  # why its backend could not be called

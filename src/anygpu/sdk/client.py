@@ -285,6 +285,51 @@ class Client:
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
 
+    def costs(
+        self,
+        by: str = "day",
+        *,
+        first: str | None = None,
+        last: str | None = None,
+        timezone: str = "UTC",
+        daily: bool = False,
+        limit: int | None = None,
+    ) -> Json:
+        """Return the costs of the project by `day`, `person`, `backend`, `gpu` or `tag`.
+
+        `first` and `last` are dates such as `2026-11-01`; by default the days of this month until today. With `daily`,
+        each group also has its cost on each day.
+        """
+        return self._get(f"{ROOT}/costs", _cost_query(by, first, last, timezone, daily, limit))
+
+    def costs_csv(
+        self,
+        by: str = "day",
+        *,
+        first: str | None = None,
+        last: str | None = None,
+        timezone: str = "UTC",
+        daily: bool = False,
+    ) -> bytes:
+        """Return the same as a CSV file."""
+        query = {**_cost_query(by, first, last, timezone, daily, None), "format": "csv"}
+        return self.http.request("GET", f"{ROOT}/costs", query=query).data
+
+    def cost_summary(self, *, month: str | None = None, timezone: str = "UTC") -> Json:
+        """Return the costs of a month (default: this month) and of today, with a projection for the whole month."""
+        return self._get(f"{ROOT}/costs/summary", {"month": month, "timezone": timezone})
+
+    def compare_costs(
+        self,
+        spec: Mapping[str, Any] | None = None,
+        files: Mapping[str, str] | None = None,
+        *,
+        job: str | None = None,
+    ) -> Json:
+        """Return what a whole workload, or a job of the project, would cost at each provider."""
+        body = {"job": job} if spec is None else {"spec": dict(spec), "files": dict(files or {})}
+        return self._post(f"{ROOT}/costs/compare", body, repeatable=True)
+
     def accuracy(self) -> Json:
         """Return the server's predictions compared with the actual times and costs."""
         return self._get(f"{ROOT}/accuracy")
@@ -386,6 +431,13 @@ class _CountedFile:
 
     def seek(self, position: int) -> int:
         return self._file.seek(position)
+
+
+def _cost_query(
+    by: str, first: str | None, last: str | None, timezone: str, daily: bool, limit: int | None
+) -> Json:
+    days = {"from": first, "to": last, "timezone": timezone}
+    return {"by": by, **days, "daily": "true" if daily else None, "limit": limit}
 
 
 def new_key() -> str:

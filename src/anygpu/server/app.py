@@ -17,6 +17,7 @@ from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLim
 from anygpu.server.routes import (
     backends,
     compat,
+    costs,
     downloads,
     health,
     jobs,
@@ -53,6 +54,7 @@ ROUTERS = (
     snapshots,
     queue,
     plan,
+    costs,
     specs,
     trainers,
     machines,

@@ -11,6 +11,7 @@ from anygpu.backends.manager import BackendManager
 from anygpu.control.agents.service import AgentService
 from anygpu.control.clock import Clock
 from anygpu.control.jobs import Jobs
+from anygpu.server.jobs.costs import CostReader
 from anygpu.server.jobs.planning import JobPlanner
 from anygpu.server.jobs.project_summary import OrphanCounter
 from anygpu.server.jobs.queue import QueueSnapshot
@@ -48,6 +49,7 @@ class Services:
     secrets: Secrets
     authenticator: Authenticator
     outcomes: Outcomes
+    costs: CostReader
     stream_sources: StreamSources
     stream_access: StreamAccessWatch
     summaries: SummaryReader

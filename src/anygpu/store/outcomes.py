@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection
 
 from anygpu.events.facts import Prediction
+from anygpu.store.scope import Scope
 from anygpu.store.search import storable_text
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one
@@ -73,6 +74,15 @@ class Outcomes:
         """Return the outcomes of those jobs of the organisation for which a prediction was made."""
         where = "organisation = ? AND (predicted IS NOT NULL OR calibrated IS NOT NULL)"
         return await self._select_newest(where, (storable_text(organisation),), limit)
+
+    async def for_project(self, scope: Scope, from_ms: int, to_ms: int) -> Sequence[JobOutcome]:
+        """Return the outcomes of predicted jobs of a project that ended in a range of time."""
+        where = (
+            "organisation = ? AND project = ? AND ended_at_ms >= ? AND ended_at_ms < ?"
+            " AND (predicted IS NOT NULL OR calibrated IS NOT NULL)"
+        )
+        values = (storable_text(scope.organisation), storable_text(scope.project), from_ms, to_ms)
+        return await self._select_newest(where, values, MAX_ROWS)
 
     async def jobs_without_outcome(self, *, limit: int) -> Sequence[str]:
         """Return the ids of completed jobs that have no outcome yet, in the order in which the jobs ended."""

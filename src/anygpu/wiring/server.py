@@ -27,6 +27,7 @@ from anygpu.server.encoding import format_time
 from anygpu.server.http.middleware import AccessRules
 from anygpu.server.http.origins import Origin, accepted_hosts, parse_origin
 from anygpu.server.jobs.admission import JobAdmission
+from anygpu.server.jobs.costs import CostReader
 from anygpu.server.jobs.machines import load_inventory
 from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.project_summary import OrphanCounter
@@ -207,6 +208,7 @@ async def _assemble(
         secrets=stores.secrets,
         authenticator=access,
         outcomes=stores.outcomes,
+        costs=CostReader(stores.costs, stores.outcomes, queue, runtime.clock),
         stream_sources=StreamSources(
             journal=stores.journal, reports=stores.reports, hub=hub, poll_s=_poll_s(settings)
         ),

@@ -17,6 +17,7 @@ from anygpu.store.blobs.factory import open_blobs
 from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
 from anygpu.store.blobs.sweep import DAY_MS, SweepPolicy
 from anygpu.store.blobs.uploads import Uploads
+from anygpu.store.costs import Costs
 from anygpu.store.identity import StoreIdentity
 from anygpu.store.journal import OnCommit
 from anygpu.store.outcomes import Outcomes
@@ -48,6 +49,7 @@ class Stores:
     secrets: Secrets
     profiles: Profiles
     outcomes: Outcomes
+    costs: Costs
 
 
 async def open_stored_database(settings: Settings, stack: AsyncExitStack) -> Database:
@@ -78,6 +80,7 @@ def open_stores(settings: Settings, database: Database, secret: bytes, on_commit
         secrets=Secrets(database, _vault_file(settings)),
         profiles=Profiles(database, _vault_file(settings)),
         outcomes=Outcomes(database),
+        costs=Costs(database),
     )
 
 

@@ -18,6 +18,7 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     record: str
     price: int = 600_000
+    spot_price: int = 0  # 0: it has no spot machines
 
 
 async def open_backend(name, options, around):
@@ -32,19 +33,20 @@ class Rented(LocalBackend):
         )
 
     async def offers(self, need):
-        return [
-            Offer(
-                backend=self.name,
-                name="gpu_1x_t4",
-                region="eu-north",
-                gpu_kind="T4",
-                gpu_count=1,
-                gpu_memory_gib=16,
-                cpus=64,
-                price_microusd_per_hour=self._options.price,
-                expected_wait_s=120,
-            )
-        ]
+        firm = Offer(
+            backend=self.name,
+            name="gpu_1x_t4",
+            region="eu-north",
+            gpu_kind="T4",
+            gpu_count=1,
+            gpu_memory_gib=16,
+            cpus=64,
+            price_microusd_per_hour=self._options.price,
+            expected_wait_s=120,
+        )
+        price = self._options.spot_price
+        spot = replace(firm, interruptible=True, price_microusd_per_hour=price)
+        return [firm, spot] if price else [firm]
 
     async def launch(self, launch, offer):
         with Path(self._options.record).open("a") as file:

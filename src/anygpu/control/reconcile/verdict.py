@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from anygpu.control.policy import ControlPolicy
-from anygpu.events.facts import Blame, CheckpointRef, Failure, MemoryUse
+from anygpu.events.facts import PLANNED_STOPS, Blame, CheckpointRef, Failure, MemoryUse
 from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.sections import DEFAULT_RETRIES
 
@@ -101,7 +101,6 @@ def _trained_s(attempt: AttemptView) -> float:
 
 
 MIGRATION_REASON = "cheaper"  # also when a job with a deadline moves from on-demand to spot
-PLANNED_STOPS = {"migrate", "handover", "deadline", "cheaper"}  # stops after which the job moves
 FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # failures that do not use up a retry
 
 

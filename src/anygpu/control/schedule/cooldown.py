@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from anygpu.control.clock import Clock
 from anygpu.control.policy import ControlPolicy
-from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
-from anygpu.events.facts import Blame, Failure
+from anygpu.control.reconcile.verdict import failure_of
+from anygpu.events.facts import PLANNED_STOPS, Blame, Failure
 from anygpu.events.offers import OfferKey
 from anygpu.events.view import AttemptView, JobView
 

@@ -21,11 +21,11 @@ from anygpu.control.progress import (
     startup_s,
     unsaved_s,
 )
-from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
+from anygpu.control.reconcile.verdict import failure_of
 from anygpu.control.record import EventRecorder
 from anygpu.control.resume import can_resume
 from anygpu.control.schedule.candidates import CandidateSource
-from anygpu.events.facts import Blame, Failure
+from anygpu.events.facts import PLANNED_STOPS, Blame, Failure
 from anygpu.events.offers import MICROUSD, Offer
 from anygpu.events.types import AttemptLost, Event, StopRequested
 from anygpu.events.view import JobView

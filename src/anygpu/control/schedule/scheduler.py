@@ -3,7 +3,7 @@
 The reconciler (control/reconcile) then launches the attempt.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from anygpu.control.agents.tickets import Tickets, ticket_sha256
 from anygpu.control.clock import Clock
@@ -155,11 +155,13 @@ class Scheduler:
         def launch(fresh: JobView) -> list[Event]:
             if not is_waiting(fresh) or len(fresh.attempts) != len(view.attempts):
                 return []
-            return [*rejected, *told, self._launch_intent(fresh, offer, resume)]
+            return [*rejected, *told, self._launch_intent(fresh, plan, offer, resume)]
 
         return await self._recorder.record(view, launch, guard)
 
-    def _launch_intent(self, view: JobView, offer: Offer, resume: CheckpointRef | None) -> AttemptLaunching:
+    def _launch_intent(
+        self, view: JobView, plan: Plan, offer: Offer, resume: CheckpointRef | None
+    ) -> AttemptLaunching:
         number = len(view.attempts) + 1
         return AttemptLaunching(
             attempt=number,
@@ -167,6 +169,7 @@ class Scheduler:
             offer=offer,
             ticket_sha256=ticket_sha256(self._tickets.ticket(view.id, number)),
             resume=resume,
+            on_demand_microusd_per_hour=_on_demand_price(offer, (each.offer for each in plan.ranked)),
         )
 
     async def _resume_point(self, view: JobView) -> tuple[CheckpointRef | None, list[CheckpointRejected]]:
@@ -180,6 +183,19 @@ class Scheduler:
             for checkpoint, reason in found.damaged
         ]
         return found.checkpoint, rejected
+
+
+def _on_demand_price(offer: Offer, others: Iterable[Offer]) -> int | None:
+    """Return the price of the same machine without interruptions; None if it is unknown or the offer has none."""
+    if not offer.interruptible:
+        return None
+    machine = offer.backend, offer.region, offer.name
+    prices = [
+        each.price_microusd_per_hour
+        for each in others
+        if not each.interruptible and each.is_paid and (each.backend, each.region, each.name) == machine
+    ]
+    return min(prices, default=None)
 
 
 def _waiting_or_failed(view: JobView, plan: Plan) -> list[Event]:

@@ -93,6 +93,7 @@ class Comparison:
     rejected: RankedOffers
     rejections: Sequence[RejectionSummary]  # most frequent reason first
     best_per_machine: RankedOffers  # one per GPU kind, GPU count and market
+    best_per_provider: RankedOffers  # the same for each backend
     unknown: tuple[str, ...] = ()  # messages about names in the placement that no candidate has
 
     @cached_property
@@ -148,7 +149,7 @@ def rank(
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
     ranking = Ranking(estimator, candidate_set)
     writer = _OfferWriter(estimator, candidate_set, ranking)
-    best = ranking.best_per_machine(backends)
+    best, best_by_provider = ranking.best_per_machine(backends), ranking.best_per_provider()
     return Comparison(
         strategy=ranking.strategy,
         ranked=RankedOffers(len(ranking), ranking.top, writer.fitting_offer),
@@ -157,6 +158,9 @@ def rank(
         ),
         rejections=_summarise_rejections(ranking.rejections, candidate_set),
         best_per_machine=RankedOffers(len(best), lambda _: best, writer.fitting_offer),
+        best_per_provider=RankedOffers(
+            len(best_by_provider), lambda _: best_by_provider, writer.fitting_offer
+        ),
         unknown=unknown_names(spec, candidate_set),
     )
 

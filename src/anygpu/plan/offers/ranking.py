@@ -236,6 +236,14 @@ class Ranking:
                 best.setdefault(machine_of(offer), self._groups[position].indices[0])
         return list(best.values())
 
+    def best_per_provider(self) -> list[int]:
+        """Return the best candidate of each backend for each GPU model and count, on demand and as spot, best first."""
+        best: dict[tuple[object, ...], int] = {}
+        for _, _, position in self._group_heads:
+            offer = self._groups[position].representative.offer
+            best.setdefault((offer.backend, *machine_of(offer)), self._groups[position].indices[0])
+        return list(best.values())
+
     def top(self, count: int | None) -> Sequence[int]:
         """Return the indices of the best `count` candidates, best first; None means all that fit.
 

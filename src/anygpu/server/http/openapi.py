@@ -101,7 +101,7 @@ def _describe(operation: Document, route: ModelRoute, references: dict[Any, Docu
     if model := route.documented_model:
         content = _content(model, references[model, "serialization"])
         for status in (each for each in responses if each != "default"):
-            responses[status]["content"] = {JSON: content}
+            responses[status].setdefault("content", {})[JSON] = content
     if body := route.json_body:
         content = _content(body.model, references[body.model, "validation"])
         operation["requestBody"] = {"required": body.required, "content": {JSON: content}}

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from anygpu.control.money import running_cost
-from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
-from anygpu.events.facts import Blame, Failure
+from anygpu.control.reconcile.verdict import failure_of
+from anygpu.events.facts import PLANNED_STOPS, Blame, Failure
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from anygpu.plan.analyse.findings import Analysis
     from anygpu.plan.catalog import CatalogLayers, CatalogPolicy
     from anygpu.plan.catalog.tables import PriceRow
+    from anygpu.plan.offers.bill import Span
     from anygpu.plan.offers.candidates import Candidate, CandidateSet
     from anygpu.plan.offers.comparison import Comparison, RankedOffer
+    from anygpu.plan.offers.estimate import DurationLookup
 
 OFFERS_AGE_S = 5.0  # a plan that is made at every key press must not ask every backend each time
 MAX_ANALYSES = 256  # a sweep submits the same code many times with different arguments
@@ -203,6 +205,48 @@ def _without_limits(spec: JobSpec) -> JobSpec:
     return spec.model_copy(update={"limits": spec.limits.model_copy(update=freed)})
 
 
+def _anywhere(spec: JobSpec) -> JobSpec:
+    """Return the spec without budget, deadline and the places that it names, and as if its files were uploaded."""
+    named = ("strategy", "profile", "region", "zone", "instance_type")
+    lists = ("fallbacks", "allowed", "forbidden")
+    freed = {**dict.fromkeys(named), **dict.fromkeys(lists, ()), "paid": True}
+    workdir = spec.workdir.model_copy(update={"in_place": None}) if spec.workdir else None
+    update = {"placement": spec.placement.model_copy(update=freed), "workdir": workdir}
+    return _without_limits(spec).model_copy(update=update)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlanInputs:
+    """What offers for a job are compared by."""
+
+    analysis: "Analysis | None"
+    duration: "DurationLookup | None"
+    rough_duration: "Span | None"
+    candidates: "CandidateSet"
+    configured: set[str]
+
+    def rank(
+        self,
+        spec: JobSpec,
+        *,
+        allow_paid: bool,
+        deadline_s: float | None = None,
+        backends: frozenset[str] = frozenset(),
+    ) -> "Comparison":
+        from anygpu.plan.offers.comparison import rank
+
+        return rank(
+            spec,
+            self.candidates,
+            self.analysis,
+            deadline_s=deadline_s,
+            duration=self.duration,
+            rough_duration=self.rough_duration,
+            allow_paid=allow_paid,
+            backends=backends,
+        )
+
+
 def _offers_outside(limited: "Comparison", unlimited: "Comparison", count: int) -> "tuple[RankedOffer, ...]":
     """Return the best offers of those machines that fit only without budget and deadline."""
     from anygpu.plan.offers.ranking import machine_of
@@ -245,28 +289,16 @@ class JobPlanner:
 
         `files` is the job's code, if it was not uploaded.
         """
-        from anygpu.plan.predict.history import past_durations, rough_duration
-
-        analysis = await self._analyse(spec, organisation, files)
-        past = await self._past_runs(spec, organisation)
-        duration = past_durations(spec, analysis, past)
-        own = await self._configured_candidates(spec, organisation)
-        entries = self._backends.entries(organisation)
-        kinds, configured = frozenset(each.kind for each in entries), {each.name for each in entries}
-        candidates = (await self._catalog.candidates(kinds)).extend(own)
+        inputs = await self._gather(spec, organisation, files)
         now = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
 
         def compare() -> dict[str, Any]:
-            from anygpu.plan.offers.comparison import comparison_as_dict, rank
+            from anygpu.plan.offers.comparison import comparison_as_dict
 
             def ranked(job: JobSpec) -> "Comparison":
-                return rank(
+                return inputs.rank(
                     job,
-                    candidates,
-                    analysis,
                     deadline_s=job.limits.seconds_left(now),
-                    duration=duration,
-                    rough_duration=rough_duration(spec, past),
                     allow_paid=self._allow_paid,
                     backends=view.backends,
                 )
@@ -275,11 +307,34 @@ class JobPlanner:
             without = _without_limits(spec) if view.outside else spec
             outside = _offers_outside(comparison, ranked(without), view.short) if without != spec else ()
             plan = comparison_as_dict(
-                comparison, analysis, limit=view.limit, short=view.short, outside=outside
+                comparison, inputs.analysis, limit=view.limit, short=view.short, outside=outside
             )
-            return {**plan, "compared": _count_offers(candidates, configured)}
+            return {**plan, "compared": _count_offers(inputs.candidates, inputs.configured)}
 
         return await asyncio.to_thread(compare)
+
+    async def compare_providers(
+        self, spec: JobSpec, organisation: str, files: Mapping[str, str]
+    ) -> "Comparison":
+        """Compare the whole workload at all providers, as if the job named no place and had no limits."""
+        inputs = await self._gather(spec, organisation, files)
+        return await asyncio.to_thread(inputs.rank, _anywhere(spec), allow_paid=True)
+
+    async def _gather(self, spec: JobSpec, organisation: str, files: Mapping[str, str]) -> "_PlanInputs":
+        from anygpu.plan.predict.history import past_durations, rough_duration
+
+        analysis = await self._analyse(spec, organisation, files)
+        past = await self._past_runs(spec, organisation)
+        own = await self._configured_candidates(spec, organisation)
+        entries = self._backends.entries(organisation)
+        catalog = await self._catalog.candidates(frozenset(each.kind for each in entries))
+        return _PlanInputs(
+            analysis=analysis,
+            duration=past_durations(spec, analysis, past),
+            rough_duration=rough_duration(spec, past),
+            candidates=catalog.extend(own),
+            configured={each.name for each in entries},
+        )
 
     async def shows_resuming(self, spec: JobSpec, organisation: str) -> bool:
         """Return whether the spec or the code shows that the job can resume."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from anygpu.api.jobs import ProjectSummary
-from anygpu.control.money import has_machine
+from anygpu.events.costs import has_machine
 from anygpu.events.offers import LOCAL
 from anygpu.events.view import AttemptView
 from anygpu.server.jobs.queue import QueueSnapshot, is_visible
@@ -39,8 +39,13 @@ class OrphanCounter:
 
 
 async def summarise_project(
-    journal: Journal, queue: QueueSnapshot, scope: Scope, machines_without_job: int | None
+    journal: Journal,
+    queue: QueueSnapshot,
+    scope: Scope,
+    machines_without_job: int | None,
+    spent: tuple[int, int],
 ) -> ProjectSummary:
+    """Return the summary of a project. `spent` is the cost of today and of this month."""
     counts = (await journal.count(scope, JobQuery())).by_status
     live = [view for view in await queue.live() if is_visible(view, scope)]
     attempts = [each for view in live for each in view.attempts if _uses_machine(each)]
@@ -52,6 +57,8 @@ async def summarise_project(
         hourly_microusd=sum(each.hourly_microusd for each in attempts),
         machines=len(attempts),
         machines_without_job=machines_without_job,
+        today_microusd=spent[0],
+        month_microusd=spent[1],
     )
 
 

@@ -23,6 +23,7 @@ from anygpu.store.journal import (
 )
 from anygpu.store.scope import AnyScope, Scope, SystemScope
 from anygpu.store.sql import deletion, job_query, jobs
+from anygpu.store.sql.cost_rows import record_costs
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.event_rows import read_events
 from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
@@ -79,6 +80,7 @@ class SqlJournal:
                 return TransactionResult(view=job.view, recorded=())
             view, recorded = jobs.append(connection, job, events, at_ms)
             _add_usages(connection, job.project_id, view, recorded)
+            record_costs(connection, job.project_id, view, recorded)
             return TransactionResult(view=view, recorded=recorded)
 
         return await self._database.write(work, then=self._after_commit)

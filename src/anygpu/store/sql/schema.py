@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine
 
 from anygpu.errors import AnygpuError
 
-SCHEMA_VERSION = "0008"  # version of `tables.py` and of the newest migration
+SCHEMA_VERSION = "0009"  # version of `tables.py` and of the newest migration
 MIGRATIONS = Path(__file__).parent / "migrations"
 # An arbitrary number, the same in every process, so that only one migrates at a time.
 _LOCK = 5_147_280_001

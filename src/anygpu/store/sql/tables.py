@@ -108,6 +108,29 @@ Table(  # slot time used on the organisation's own machines; see `anygpu.events.
     sqlite_with_rowid=False,
 )
 
+Table(  # one row for each machine of a released attempt; see `anygpu.events.costs`. Deleted jobs keep theirs.
+    "costs",
+    METADATA,
+    Column("job_id", JobId, primary_key=True),
+    Column("attempt", Integer, primary_key=True),  # 0: a job that was deleted before this table existed
+    Column("part", Integer, primary_key=True),
+    Column("project_id", Id, ForeignKey("projects.id"), nullable=False),
+    Column("started_at_ms", BigInteger, nullable=False),
+    Column("ended_at_ms", BigInteger, nullable=False),
+    Column("cost_microusd", BigInteger, nullable=False),
+    Column("saved_microusd", BigInteger, nullable=False),
+    Column("person", String, nullable=False),
+    Column("backend", String, nullable=False),
+    Column("gpu_kind", String, nullable=False),
+    Column("gpu_count", Integer, nullable=False),
+    Column("interruptible", Integer, nullable=False),  # 0 or 1, as sums count them
+    Column("interrupted", Integer, nullable=False),
+    Column("lost_s", Float, nullable=False),
+    Column("lost_microusd", BigInteger, nullable=False),
+    Column("tags", Text, nullable=False),  # a JSON list
+    Index("costs_by_end", "project_id", "ended_at_ms"),
+)
+
 Table(
     "idempotency_keys",
     METADATA,
