@@ -500,7 +500,7 @@ export interface paths {
         };
         /**
          * Get Summary
-         * @description Show how many jobs are active, and the machines that the project uses now with their price.
+         * @description Show how many jobs are active, the machines that the project uses now with their price, and what it has spent.
          *
          *     The operator also gets the number of machines without a job, which is read from the providers in the background.
          */
@@ -701,6 +701,74 @@ export interface paths {
         get: operations["list_judged_jobs"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Costs
+         * @description Add up the costs of the project by day, person, backend, GPU kind or tag. Running attempts count until now.
+         *
+         *     An attempt that runs over midnight counts on both days, in proportion to the time. The costs of deleted jobs stay.
+         *     Send `format=csv` or `Accept: text/csv` for a CSV file.
+         */
+        get: operations["get_costs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/costs/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cost Summary
+         * @description Show what a month and today have cost, what the whole month will probably cost, and how much spot machines saved.
+         *
+         *     Also shows the cost of lost work, and how far predictions were from the results.
+         */
+        get: operations["get_cost_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/costs/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare Costs
+         * @description Compare what a whole workload would cost at each provider. Nothing is started.
+         *
+         *     The workload is a spec with its code files, or a job of the project. Its requirements apply, but not the places,
+         *     the budget and the deadline that it names. Interruptions are included in time and cost.
+         */
+        post: operations["compare_costs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2481,6 +2549,142 @@ export interface components {
             configured: boolean;
         };
         /**
+         * ComparedProvider
+         * @description What the whole job would cost with one provider, on its best machine of one kind.
+         */
+        ComparedProvider: {
+            /**
+             * Provider
+             * @example aws
+             */
+            provider: string;
+            /**
+             * Machine
+             * @example g5.xlarge
+             */
+            machine: string;
+            /**
+             * Region
+             * @example eu-west-1
+             */
+            region: string;
+            /**
+             * Gpu
+             * @example A10G
+             */
+            gpu: string;
+            /**
+             * Gpus
+             * @example 1
+             */
+            gpus: number;
+            /**
+             * Gpu Memory Gib
+             * @example 24
+             */
+            gpu_memory_gib: number;
+            /**
+             * Interruptible
+             * @example true
+             */
+            interruptible: boolean;
+            /**
+             * Own
+             * @description A machine of the organisation.
+             * @example false
+             */
+            own: boolean;
+            /**
+             * Price Microusd Per Hour
+             * @example 430000
+             */
+            price_microusd_per_hour: number;
+            /**
+             * @example {
+             *       "expected": 4230000,
+             *       "high": 9600000,
+             *       "low": 3600000
+             *     }
+             */
+            total_microusd: components["schemas"]["EstimateRange"];
+            seconds: components["schemas"]["EstimateRange"];
+            /**
+             * Confidence
+             * @example medium
+             */
+            confidence: string;
+            /**
+             * Availability
+             * @description `free`, `full`, `unknown`, `no_account` (no backend is configured), or `unsupported`.
+             * @example free
+             */
+            availability: string;
+            /**
+             * Free
+             * @example 4
+             */
+            free: number | null;
+            /**
+             * Available
+             * @description The availability in words.
+             * @example 4 free
+             */
+            available: string;
+            /**
+             * Features
+             * @example [
+             *       "spot",
+             *       "billed by the second"
+             *     ]
+             */
+            features: string[];
+            /**
+             * Verdict
+             * @description `cheapest`, `fastest`, `balanced` or empty.
+             * @example cheapest
+             */
+            verdict: string;
+            /**
+             * Recommended
+             * @example true
+             */
+            recommended: boolean;
+        };
+        /**
+         * ComparisonRequest
+         * @description A job spec with the text of its code files, or a job of the project.
+         */
+        ComparisonRequest: {
+            /**
+             * Spec
+             * @default null
+             * @example {
+             *       "args": [
+             *         "--epochs",
+             *         "3"
+             *       ],
+             *       "script": "train.py"
+             *     }
+             */
+            spec: unknown;
+            /**
+             * Files
+             * @default null
+             * @example {
+             *       "train.py": "import torch\n…"
+             *     }
+             */
+            files: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Job
+             * @default null
+             * @example last
+             */
+            job: string | null;
+        };
+        /**
          * CompatProgress
          * @description The progress of a job, in the format of `/orchestrate` and `/status`.
          */
@@ -2562,6 +2766,297 @@ export interface components {
              *     ]
              */
             logs: string[];
+        };
+        /**
+         * CostFigures
+         * @description Sums over attempts. Running attempts count until now.
+         */
+        CostFigures: {
+            /**
+             * Microusd
+             * @example 171420000
+             */
+            microusd: number;
+            /**
+             * Machine S
+             * @description Time in which machines were used.
+             * @example 1216800
+             */
+            machine_s: number;
+            /**
+             * Gpu S
+             * @description The same times the GPUs of each machine.
+             * @example 1216800
+             */
+            gpu_s: number;
+            /**
+             * Jobs
+             * @description Jobs that used a machine, each counted once.
+             * @example 41
+             */
+            jobs: number;
+            /**
+             * Spot Microusd
+             * @description The part for interruptible machines.
+             * @example 140560000
+             */
+            spot_microusd: number;
+            /**
+             * Saved Microusd
+             * @description What the interruptible machines would have cost more on demand, where that price is known.
+             * @example 214600000
+             */
+            saved_microusd: number;
+            /**
+             * Lost Microusd
+             * @description Cost of training that was lost.
+             * @example 4900000
+             */
+            lost_microusd: number;
+            /**
+             * Lost S
+             * @example 22260
+             */
+            lost_s: number;
+            /**
+             * Interruptions
+             * @description How often a machine was taken away or lost during training.
+             * @example 23
+             */
+            interruptions: number;
+        };
+        /**
+         * CostGroup
+         * @description The sums of one day, person, backend, GPU kind or tag.
+         */
+        CostGroup: {
+            /**
+             * Microusd
+             * @example 171420000
+             */
+            microusd: number;
+            /**
+             * Machine S
+             * @description Time in which machines were used.
+             * @example 1216800
+             */
+            machine_s: number;
+            /**
+             * Gpu S
+             * @description The same times the GPUs of each machine.
+             * @example 1216800
+             */
+            gpu_s: number;
+            /**
+             * Jobs
+             * @description Jobs that used a machine, each counted once.
+             * @example 41
+             */
+            jobs: number;
+            /**
+             * Spot Microusd
+             * @description The part for interruptible machines.
+             * @example 140560000
+             */
+            spot_microusd: number;
+            /**
+             * Saved Microusd
+             * @description What the interruptible machines would have cost more on demand, where that price is known.
+             * @example 214600000
+             */
+            saved_microusd: number;
+            /**
+             * Lost Microusd
+             * @description Cost of training that was lost.
+             * @example 4900000
+             */
+            lost_microusd: number;
+            /**
+             * Lost S
+             * @example 22260
+             */
+            lost_s: number;
+            /**
+             * Interruptions
+             * @description How often a machine was taken away or lost during training.
+             * @example 23
+             */
+            interruptions: number;
+            /**
+             * Key
+             * @description A date, name or tag. Empty: no GPU, no tag, or not known (a job deleted long ago).
+             * @example aws
+             */
+            key: string;
+            /**
+             * Daily Microusd
+             * @description With `daily`: the cost on each of `days`.
+             * @default null
+             * @example null
+             */
+            daily_microusd: number[] | null;
+        };
+        /**
+         * CostRest
+         * @description The sums of all groups that are not listed. A job may count in several of them.
+         */
+        CostRest: {
+            /**
+             * Microusd
+             * @example 171420000
+             */
+            microusd: number;
+            /**
+             * Machine S
+             * @description Time in which machines were used.
+             * @example 1216800
+             */
+            machine_s: number;
+            /**
+             * Gpu S
+             * @description The same times the GPUs of each machine.
+             * @example 1216800
+             */
+            gpu_s: number;
+            /**
+             * Jobs
+             * @description Jobs that used a machine, each counted once.
+             * @example 41
+             */
+            jobs: number;
+            /**
+             * Spot Microusd
+             * @description The part for interruptible machines.
+             * @example 140560000
+             */
+            spot_microusd: number;
+            /**
+             * Saved Microusd
+             * @description What the interruptible machines would have cost more on demand, where that price is known.
+             * @example 214600000
+             */
+            saved_microusd: number;
+            /**
+             * Lost Microusd
+             * @description Cost of training that was lost.
+             * @example 4900000
+             */
+            lost_microusd: number;
+            /**
+             * Lost S
+             * @example 22260
+             */
+            lost_s: number;
+            /**
+             * Interruptions
+             * @description How often a machine was taken away or lost during training.
+             * @example 23
+             */
+            interruptions: number;
+            /**
+             * Groups
+             * @example 12
+             */
+            groups: number;
+            /**
+             * Daily Microusd
+             * @default null
+             * @example null
+             */
+            daily_microusd: number[] | null;
+        };
+        /**
+         * CostSummary
+         * @description The costs of a month, and of today.
+         */
+        CostSummary: {
+            /**
+             * Month
+             * @example 2026-11
+             */
+            month: string;
+            /**
+             * Timezone
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            /**
+             * Today
+             * @example 2026-11-17
+             */
+            today: string;
+            /**
+             * First Month
+             * @description The month of the first costs; null without costs.
+             * @example 2026-03
+             */
+            first_month: string | null;
+            /**
+             * Days So Far
+             * @example 17
+             */
+            days_so_far: number;
+            /**
+             * Today Microusd
+             * @example 31480000
+             */
+            today_microusd: number;
+            /** @description The month so far. */
+            total: components["schemas"]["CostFigures"];
+            /**
+             * On Demand Microusd
+             * @description What the month so far would have cost without spot machines.
+             * @example 626660000
+             */
+            on_demand_microusd: number;
+            /** @description Null for a month that is over. */
+            projection: components["schemas"]["MonthEstimate"] | null;
+            predictions: components["schemas"]["PredictionQuality"];
+        };
+        /**
+         * CostTable
+         * @description Costs of the project in a range of days, grouped; the largest group first, days in order.
+         *
+         *     A job with several tags counts for each of them: `overlap_microusd` is what the groups count more than once. So
+         *     the groups, and the rest, minus the overlap are the total.
+         */
+        CostTable: {
+            /**
+             * By
+             * @example backend
+             */
+            by: string;
+            /**
+             * First Day
+             * @example 2026-11-01
+             */
+            first_day: string;
+            /**
+             * Last Day
+             * @example 2026-11-17
+             */
+            last_day: string;
+            /**
+             * Timezone
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            /**
+             * Days
+             * @description With `daily`: all days of the range.
+             * @example null
+             */
+            days: string[] | null;
+            /** Groups */
+            groups: components["schemas"]["CostGroup"][];
+            /** @example null */
+            rest: components["schemas"]["CostRest"] | null;
+            total: components["schemas"]["CostFigures"];
+            /**
+             * Overlap Microusd
+             * @example 0
+             */
+            overlap_microusd: number;
         };
         /**
          * CreatedToken
@@ -2745,6 +3240,22 @@ export interface components {
              * @example 12100
              */
             high: number;
+        };
+        /**
+         * ExpectedDay
+         * @description The predicted cost of a day to come.
+         */
+        ExpectedDay: {
+            /**
+             * Day
+             * @example 2026-11-18
+             */
+            day: string;
+            /**
+             * Microusd
+             * @example 27500000
+             */
+            microusd: number;
         };
         /**
          * GpuOffer
@@ -4315,6 +4826,41 @@ export interface components {
             missing: string[];
         };
         /**
+         * MonthEstimate
+         * @description The predicted cost of a whole month. In nine of ten cases it is between low and high.
+         */
+        MonthEstimate: {
+            /**
+             * Microusd
+             * @example 702000000
+             */
+            microusd: number;
+            /**
+             * Low Microusd
+             * @example 640000000
+             */
+            low_microusd: number;
+            /**
+             * High Microusd
+             * @example 790000000
+             */
+            high_microusd: number;
+            /**
+             * Running Microusd
+             * @description What the running jobs still cost, as predicted.
+             * @example 12000000
+             */
+            running_microusd: number;
+            /**
+             * History Days
+             * @description Days whose costs were averaged.
+             * @example 28
+             */
+            history_days: number;
+            /** Days */
+            days: components["schemas"]["ExpectedDay"][];
+        };
+        /**
          * OfferIdentity
          * @description The backend, region and machine type of an offer.
          */
@@ -4572,6 +5118,19 @@ export interface components {
             cons: string[];
         };
         /**
+         * PredictionQuality
+         * @description How far predictions made before the jobs ran were from the results; null without such jobs.
+         */
+        PredictionQuality: {
+            /**
+             * Jobs
+             * @example 100
+             */
+            jobs: number;
+            cost: components["schemas"]["ErrorSummary"] | null;
+            time: components["schemas"]["ErrorSummary"] | null;
+        };
+        /**
          * ProblemDetails
          * @description An error (RFC 9457). `code` never changes; `hint` says what to do. Some errors have additional fields.
          */
@@ -4659,6 +5218,50 @@ export interface components {
              * @example null
              */
             machines_without_job: number | null;
+            /**
+             * Today Microusd
+             * @description Cost of today, in the given time zone.
+             * @example 31480000
+             */
+            today_microusd: number;
+            /**
+             * Month Microusd
+             * @description Cost of this month until now.
+             * @example 412060000
+             */
+            month_microusd: number;
+        };
+        /**
+         * ProviderComparison
+         * @description The workload at all providers, cheapest first. Interruptions are included in time and cost.
+         *
+         *     Requirements of the job apply, but not the places that it names.
+         */
+        ProviderComparison: {
+            /**
+             * Name
+             * @example resnet50
+             */
+            name: string;
+            /**
+             * Basis
+             * @description Where the predicted time comes from.
+             * @example history
+             */
+            basis: string;
+            /**
+             * Recommendation
+             * @example aws g5.xlarge: cheapest to finish
+             */
+            recommendation: string;
+            /** Providers */
+            providers: components["schemas"]["ComparedProvider"][];
+            /**
+             * More
+             * @description Kinds of machines that are not listed.
+             * @example 0
+             */
+            more: number;
         };
         /**
          * QueueContents
@@ -8705,7 +9308,10 @@ export interface operations {
     };
     get_summary: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The time zone of the days: a name, or an offset from UTC such as `+02:00`. */
+                timezone?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -8725,7 +9331,9 @@ export interface operations {
                      *       "queued": 1,
                      *       "hourly_microusd": 750000,
                      *       "machines": 1,
-                     *       "machines_without_job": null
+                     *       "machines_without_job": null,
+                     *       "today_microusd": 31480000,
+                     *       "month_microusd": 412060000
                      *     }
                      */
                     "application/json": components["schemas"]["ProjectSummary"];
@@ -9761,6 +10369,299 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["JudgedJobList"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_costs: {
+        parameters: {
+            query?: {
+                by?: "day" | "person" | "backend" | "gpu" | "tag";
+                /** @description First day; by default the first of this month. */
+                from?: string | null;
+                /** @description Last day; by default today. */
+                to?: string | null;
+                /** @description Also return the cost of each group on each day. */
+                daily?: boolean;
+                /** @description The other groups are added up. */
+                limit?: number;
+                format?: ("json" | "csv") | null;
+                /** @description The time zone of the days: a name, or an offset from UTC such as `+02:00`. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sums. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "by": "backend",
+                     *       "first_day": "2026-11-01",
+                     *       "last_day": "2026-11-17",
+                     *       "timezone": "Europe/Berlin",
+                     *       "days": null,
+                     *       "groups": [
+                     *         {
+                     *           "microusd": 171420000,
+                     *           "machine_s": 1216800,
+                     *           "gpu_s": 1216800,
+                     *           "jobs": 41,
+                     *           "spot_microusd": 140560000,
+                     *           "saved_microusd": 214600000,
+                     *           "lost_microusd": 4900000,
+                     *           "lost_s": 22260,
+                     *           "interruptions": 23,
+                     *           "key": "aws",
+                     *           "daily_microusd": null
+                     *         }
+                     *       ],
+                     *       "rest": null,
+                     *       "total": {
+                     *         "microusd": 171420000,
+                     *         "machine_s": 1216800,
+                     *         "gpu_s": 1216800,
+                     *         "jobs": 41,
+                     *         "spot_microusd": 140560000,
+                     *         "saved_microusd": 214600000,
+                     *         "lost_microusd": 4900000,
+                     *         "lost_s": 22260,
+                     *         "interruptions": 23
+                     *       },
+                     *       "overlap_microusd": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CostTable"];
+                    "text/csv": string;
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_cost_summary: {
+        parameters: {
+            query?: {
+                /** @description Default: this month. */
+                month?: string | null;
+                /** @description The time zone of the days: a name, or an offset from UTC such as `+02:00`. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The month, and today. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "month": "2026-11",
+                     *       "timezone": "Europe/Berlin",
+                     *       "today": "2026-11-17",
+                     *       "first_month": "2026-03",
+                     *       "days_so_far": 17,
+                     *       "today_microusd": 31480000,
+                     *       "total": {
+                     *         "microusd": 171420000,
+                     *         "machine_s": 1216800,
+                     *         "gpu_s": 1216800,
+                     *         "jobs": 41,
+                     *         "spot_microusd": 140560000,
+                     *         "saved_microusd": 214600000,
+                     *         "lost_microusd": 4900000,
+                     *         "lost_s": 22260,
+                     *         "interruptions": 23
+                     *       },
+                     *       "on_demand_microusd": 626660000,
+                     *       "projection": {
+                     *         "microusd": 702000000,
+                     *         "low_microusd": 640000000,
+                     *         "high_microusd": 790000000,
+                     *         "running_microusd": 12000000,
+                     *         "history_days": 28,
+                     *         "days": [
+                     *           {
+                     *             "day": "2026-11-18",
+                     *             "microusd": 27500000
+                     *           }
+                     *         ]
+                     *       },
+                     *       "predictions": {
+                     *         "jobs": 100,
+                     *         "cost": {
+                     *           "jobs": 12,
+                     *           "median_error": 0.08,
+                     *           "p90_error": 0.21,
+                     *           "held": 11,
+                     *           "median_width": 1.6
+                     *         },
+                     *         "time": {
+                     *           "jobs": 12,
+                     *           "median_error": 0.08,
+                     *           "p90_error": 0.21,
+                     *           "held": 11,
+                     *           "median_width": 1.6
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CostSummary"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    compare_costs: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "spec": {
+                 *         "script": "train.py",
+                 *         "args": [
+                 *           "--epochs",
+                 *           "3"
+                 *         ]
+                 *       },
+                 *       "files": {
+                 *         "train.py": "import torch\n…"
+                 *       },
+                 *       "job": "last"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ComparisonRequest"];
+            };
+        };
+        responses: {
+            /** @description Providers, cheapest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "resnet50",
+                     *       "basis": "history",
+                     *       "recommendation": "aws g5.xlarge: cheapest to finish",
+                     *       "providers": [
+                     *         {
+                     *           "provider": "aws",
+                     *           "machine": "g5.xlarge",
+                     *           "region": "eu-west-1",
+                     *           "gpu": "A10G",
+                     *           "gpus": 1,
+                     *           "gpu_memory_gib": 24,
+                     *           "interruptible": true,
+                     *           "own": false,
+                     *           "price_microusd_per_hour": 430000,
+                     *           "total_microusd": {
+                     *             "expected": 4230000,
+                     *             "low": 3600000,
+                     *             "high": 9600000
+                     *           },
+                     *           "seconds": {
+                     *             "expected": 8040,
+                     *             "low": 5200,
+                     *             "high": 12100
+                     *           },
+                     *           "confidence": "medium",
+                     *           "availability": "free",
+                     *           "free": 4,
+                     *           "available": "4 free",
+                     *           "features": [
+                     *             "spot",
+                     *             "billed by the second"
+                     *           ],
+                     *           "verdict": "cheapest",
+                     *           "recommended": true
+                     *         }
+                     *       ],
+                     *       "more": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProviderComparison"];
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
