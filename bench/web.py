@@ -112,7 +112,7 @@ def _log_in(browser: "Browser", server: BenchServer) -> Any:
 
 def _open_context(browser: "Browser", session: Any, server: BenchServer) -> "BrowserContext":
     context = browser.new_context(
-        base_url=server.url, storage_state=session, viewport={"width": 1440, "height": 900}
+        base_url=server.url, storage_state=session, viewport={"width": 1440, "height": 900}, locale="en-US"
     )
     context.set_default_timeout(WITHIN_MS)
     return context

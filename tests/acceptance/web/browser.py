@@ -18,6 +18,28 @@ new PerformanceObserver((list) => {
   for (const each of list.getEntries()) window.longTasks.push({ start: each.startTime, ms: each.duration });
 }).observe({ type: "longtask", buffered: true });
 """
+# Counts the requests of the page that have no answer yet.
+PENDING_REQUESTS = """
+window.pendingRequests = 0;
+const send = window.fetch;
+window.fetch = (...words) => {
+  window.pendingRequests += 1;
+  return send(...words).finally(() => (window.pendingRequests -= 1));
+};
+"""
+SETTLED = """
+async () => {
+  const idle = () =>
+    window.pendingRequests === 0 &&
+    document.querySelector("main")?.innerText &&
+    !document.querySelector("[aria-busy=true]");
+  for (let quiet = 0; quiet < 4; quiet += 1) {
+    if (!idle()) return false;
+    await new Promise((done) => setTimeout(done, 30));
+  }
+  return true;
+}
+"""
 AXE_RUN = """
 async () => {
   const found = await axe.run(document, { resultTypes: ["violations"] });
@@ -82,12 +104,20 @@ class PageGuard:
 
 def check_accessibility(page: Page) -> None:
     """Fail if axe-core finds a serious or critical violation in what the page shows now."""
+    problems = accessibility_problems(page)
+    assert not problems, "\n".join(problems)
+
+
+def accessibility_problems(page: Page) -> list[str]:
+    """Return the serious and critical violations that axe-core finds in what the page shows now."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe_source())
     violations: list[dict[str, Any]] = page.evaluate(AXE_RUN)
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    lines = [f"{each['id']}: {each['help']}\n  " + "\n  ".join(each["nodes"][:5]) for each in serious]
-    assert not lines, f"{page.url}\n" + "\n".join(lines)
+    return [
+        f"{page.url} {each['id']}: {each['help']}\n  " + "\n  ".join(each["nodes"][:5])
+        for each in violations
+        if each["impact"] in ("serious", "critical")
+    ]
 
 
 def reset_long_tasks(page: Page) -> None:
@@ -100,6 +130,11 @@ def long_tasks(page: Page, over_ms: float = 100) -> list[float]:
     # A task is reported after it ended; a round through the event loop lets the observer see it.
     page.evaluate("() => new Promise((done) => setTimeout(done, 60))")
     return [each["ms"] for each in page.evaluate("window.longTasks") if each["ms"] > over_ms]
+
+
+def settle(page: Page) -> None:
+    """Wait until the view shows its content: nothing is being loaded, for some frames."""
+    page.wait_for_function(SETTLED, timeout=LIMIT_MS)
 
 
 def take_screenshot(page: Page, name: str, *, full: bool = False) -> Path:

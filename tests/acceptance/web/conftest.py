@@ -15,6 +15,7 @@ from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import (
     LIMIT_MS,
     LONG_TASKS,
+    PENDING_REQUESTS,
     SCREENS,
     PageGuard,
     take_screenshot,
@@ -125,11 +126,12 @@ def open_page(
             color_scheme="dark" if dark else "light",
             storage_state=None if role is None else logins.state(role),
             reduced_motion="reduce",
+            permissions=["clipboard-read", "clipboard-write"],
             locale="en-US",  # without one, Chromium names a locale that Intl does not know
         )
         contexts.append(context)
         context.set_default_timeout(LIMIT_MS)
-        context.add_init_script(LONG_TASKS)
+        context.add_init_script(LONG_TASKS + PENDING_REQUESTS)
         page = context.new_page()
         guard.watch(page)
         page.goto(path)

@@ -49,7 +49,7 @@ function FailureCard({ job, onResume }: { job: Job; onResume: () => void }) {
           <p className="t2">{failure === null ? "" : failureAdvice(failure)}</p>
         </div>
       </div>
-      {lines.length > 0 && <pre className="code ex">{lines.join("\n")}</pre>}
+      {lines.length > 0 && <pre className="code ex" tabIndex={0}>{lines.join("\n")}</pre>}
       <div className="row fa">
         <Link className="btn" to="." search={(old) => ({ ...old, tab: "log" })}>
           Open the log
