@@ -141,6 +141,7 @@ function WaitStat({ job, now }: FigureProps) {
       </dd>
       <dd className="note">
         {job.queue_position === null ? "Offers are compared" : `Position ${job.queue_position} in the queue`}
+        {wait === null && job.queue_position !== null && ", start not predictable"}
       </dd>
     </div>
   );
@@ -175,6 +176,7 @@ function CostStat({ job }: FigureProps) {
       ? ""
       : `${formatMoney(expected.value)} expected (${formatMoney(expected.low)} – ${formatMoney(expected.high)})`;
   const budgetText = cost.budget === null ? "no budget set" : `of ${formatMoney(cost.budget)} budget`;
+  const freeText = job.attempts.length === 0 ? "nothing yet" : "own machine";
   const isFree = cost.spent === 0 && cost.hourly === 0 && (expected?.high ?? 0) === 0;
   return (
     <div className="stat">
@@ -182,7 +184,7 @@ function CostStat({ job }: FigureProps) {
         Cost <span>{cost.hourly > 0 ? `${formatMoney(cost.hourly)} per hour` : ""}</span>
       </dt>
       <dd className="big">
-        {formatMoney(cost.spent)} <small>{isFree && cost.budget === null ? "own machine" : budgetText}</small>
+        {formatMoney(cost.spent)} <small>{isFree && cost.budget === null ? freeText : budgetText}</small>
       </dd>
       <dd className="viz">
         <span

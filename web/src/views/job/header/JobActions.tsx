@@ -3,6 +3,10 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, unwrap } from "@/api/client";
 import { useSession } from "@/app/session";
+import { useShortcuts } from "@/app/shortcuts";
+import { toggleWatch } from "@/app/watch-toggle";
+import { useWatched } from "@/app/watched";
+import { copyText } from "@/lib/clipboard";
 import { formatDuration, formatMoney } from "@/lib/format";
 import { shortTime } from "@/lib/time";
 import { Button, IconButton } from "@/ui/Button";
@@ -29,11 +33,11 @@ export function JobActions({ job, requests, onResume }: JobActionsProps) {
   const { can } = useSession();
   const [asking, setAsking] = useState<Asking>(null);
   const possible = possibleActions(job);
-  if (!can("write")) return null;
+  if (!can("write")) return <WatchButton job={job} />;
   const copyItem: MenuItem = {
     label: "Copy the link",
     icon: "copy",
-    onSelect: () => void navigator.clipboard?.writeText(location.href),
+    onSelect: () => void copyText(location.href),
   };
   const removeItem: MenuItem = {
     label: "Delete the job",
@@ -43,6 +47,7 @@ export function JobActions({ job, requests, onResume }: JobActionsProps) {
   };
   return (
     <>
+      <WatchButton job={job} />
       <Link className="btn" to="/new" search={{ from: job.id }}>
         <Icon name="branch" size={14} />
         Clone
@@ -96,6 +101,18 @@ export function JobActions({ job, requests, onResume }: JobActionsProps) {
         books.
       </ConfirmDialog>
     </>
+  );
+}
+
+/** Watched jobs are in the sidebar, and a message tells when something happens to them. */
+function WatchButton({ job }: { job: Job }) {
+  const watched = useWatched().includes(job.id);
+  const toggle = () => toggleWatch(job.id, job.name);
+  useShortcuts([{ keys: "w", label: "Watch the job", group: "Job", run: toggle }]);
+  return (
+    <Button icon="bell" aria-pressed={watched} title="Watch the job  w" onClick={toggle}>
+      {watched ? "Watching" : "Watch"}
+    </Button>
   );
 }
 

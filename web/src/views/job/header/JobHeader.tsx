@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
 import { useSession } from "@/app/session";
 import { showToast } from "@/app/toasts";
+import { copyText } from "@/lib/clipboard";
 import { shortId } from "@/lib/format";
 import { IconButton } from "@/ui/Button";
 import { Icon } from "@/ui/Icon";
@@ -84,7 +85,7 @@ export function JobHeader({ job, requests, actions }: JobHeaderProps) {
 
 function CopyId({ id }: { id: string }) {
   const copy = () => {
-    void navigator.clipboard?.writeText(id);
+    void copyText(id);
     showToast({ title: "Id copied", icon: <Icon name="copy" /> });
   };
   return (

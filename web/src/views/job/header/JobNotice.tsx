@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useSession } from "@/app/session";
-import { formatDuration, formatMoney } from "@/lib/format";
+import { formatDuration, formatMoney, sentenceCase } from "@/lib/format";
 import { shortTime } from "@/lib/time";
 import { Button } from "@/ui/Button";
 import { Callout } from "@/ui/states";
@@ -45,7 +45,7 @@ function FailureCard({ job, onResume }: { job: Job; onResume: () => void }) {
       <div className="fh">
         <StatusIcon status="failed" phase="" />
         <div>
-          <h2>{failure?.message ?? "The job failed"}</h2>
+          <h2>{sentenceCase(failure?.message ?? "the job failed")}</h2>
           <p className="t2">{failure === null ? "" : failureAdvice(failure)}</p>
         </div>
       </div>

@@ -97,9 +97,11 @@ function ArtifactRow({ artifact }: { artifact: Artifact }) {
           <span className="bad small">{problem}</span>
         )}
       </td>
-      <td className="num nowrap">
-        {preview !== null && <PreviewButton name={name} download={artifact.download} kind={preview} />}{" "}
-        {problem === null && <DownloadLink href={artifact.download} label={`Download ${name}`} />}
+      <td>
+        <span className="row row-end">
+          {preview !== null && <PreviewButton name={name} download={artifact.download} kind={preview} />}
+          {problem === null && <DownloadLink href={artifact.download} label={`Download ${name}`} />}
+        </span>
       </td>
     </tr>
   );

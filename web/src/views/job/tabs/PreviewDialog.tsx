@@ -104,6 +104,7 @@ function indentJson(text: string): string {
 }
 
 function PreviewTable({ table }: { table: TextTable }) {
+  const numeric = table.head.map((_, column) => table.rows.every((row) => isNumber(row[column])));
   return (
     <>
       <p className="t3 small">
@@ -114,7 +115,9 @@ function PreviewTable({ table }: { table: TextTable }) {
           <thead>
             <tr>
               {table.head.map((name, index) => (
-                <th key={index}>{name}</th>
+                <th key={index} className={numeric[index] ? "num" : undefined}>
+                  {name}
+                </th>
               ))}
             </tr>
           </thead>
@@ -122,7 +125,7 @@ function PreviewTable({ table }: { table: TextTable }) {
             {table.rows.map((row, index) => (
               <tr key={index}>
                 {table.head.map((_, column) => (
-                  <td key={column} className={isNumber(row[column]) ? "num" : undefined}>
+                  <td key={column} className={numeric[column] ? "num" : undefined}>
                     {row[column]}
                   </td>
                 ))}

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, unwrap } from "@/api/client";
 import { showToast } from "@/app/toasts";
+import { copyText } from "@/lib/clipboard";
 import { formatBytes, plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { Segmented } from "@/ui/controls";
@@ -37,7 +38,7 @@ export function SpecTab({ job }: { job: Job }) {
   });
   const text = query.data?.[form] ?? "";
   const copy = () => {
-    void navigator.clipboard?.writeText(text);
+    void copyText(text);
     showToast({ title: "Spec copied", icon: <Icon name="copy" /> });
   };
   return (

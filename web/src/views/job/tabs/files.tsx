@@ -1,12 +1,13 @@
 /** Parts that the lists of checkpoints and artifacts share. */
 
 import { showToast } from "@/app/toasts";
+import { copyText } from "@/lib/clipboard";
 import { Icon } from "@/ui/Icon";
 
 /** The beginning of a SHA-256; a click copies all of it. */
 export function Hash({ sha256 }: { sha256: string }) {
   const copy = () => {
-    void navigator.clipboard?.writeText(sha256);
+    void copyText(sha256);
     showToast({ title: "SHA-256 copied", icon: <Icon name="copy" /> });
   };
   return (

@@ -15,6 +15,8 @@ const ICONS: Record<string, IconName> = {
   completed: "check",
 };
 const WARNINGS = new Set(["interrupted", "lost", "failed", "not_started"]);
+/** Ends after which the job goes on elsewhere. */
+const CHANGES = new Set(["interrupted", "lost", "migrated", "not_started"]);
 const NOTABLE_LOSS_S = 60;
 
 function bar({ from, to }: Span) {
@@ -78,7 +80,7 @@ export function LaneRow({ lane, now, isLast }: LaneRowProps) {
 /** Why the attempt ended, beside its bar. The end of the whole job is in the summary instead. */
 function EndNote({ lane, now, isLast }: LaneRowProps) {
   const { attempt, note } = lane;
-  if (note === null || (isLast && !WARNINGS.has(attempt.end_kind ?? ""))) return null;
+  if (note === null || (isLast && !CHANGES.has(attempt.end_kind ?? ""))) return null;
   const classes = [
     "ev",
     WARNINGS.has(attempt.end_kind ?? "") ? "rec" : "",

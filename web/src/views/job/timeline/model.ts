@@ -58,7 +58,7 @@ const STEPS = [
   ...[1, 2, 7, 14, 30, 60, 120].map((count) => count * DAY),
 ];
 const MAX_TICKS = 9;
-const MIN_SPAN_MS = 10 * SECOND;
+const MIN_SPAN_MS = 2 * SECOND;
 /** Room at the right, as a fraction: little, or enough for the text after an expected end. */
 const MARGIN = 0.04;
 const TEXT_MARGIN = 0.2;
