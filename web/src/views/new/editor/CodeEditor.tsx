@@ -128,6 +128,7 @@ function basics(path: string, readOnly: boolean): Extension[] {
     EditorState.readOnly.of(readOnly),
     EditorView.contentAttributes.of({
       "aria-label": path,
+      tabindex: "0",
       "aria-description": "Escape, then Tab, leaves the editor",
     }),
     // Escape, then Tab, leaves the editor with the keyboard.

@@ -32,7 +32,13 @@ export function CodeFiles({ draft, update, lints, jump, onFix, onSubmit }: CodeF
             : `${file.path} is not shown here: it is not a small text file.`}
         </p>
       ) : (
-        <Suspense fallback={<pre className="editor loading">{file.text}</pre>}>
+        <Suspense
+          fallback={
+            <pre className="editor loading" tabIndex={0}>
+              {file.text}
+            </pre>
+          }
+        >
           <div className="editor">
             <CodeEditor
               key={file.path}
