@@ -1,8 +1,7 @@
 """Decide whether a job can resume, whether a restarted script did resume, and from which checkpoint to start.
 
-Whether a script resumed is decided from the first step that it reports: a script that continues from a
-checkpoint starts at about the step of the checkpoint, and a script that does not starts where a new training
-starts.
+Whether a script resumed is decided from the first step that it reports. A script that continues from a checkpoint
+reports a first step close to that of the checkpoint. A script that ignores it reports the first step of a new training.
 """
 
 from collections.abc import Mapping, Sequence

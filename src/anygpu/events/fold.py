@@ -59,6 +59,9 @@ class InvalidEvent(Conflict):
     code = "out_of_turn"
     retryable = True
 
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, hint="Read the job again, and try again if it is still needed.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
@@ -84,13 +87,13 @@ def step(view: JobView | None, recorded: Recorded) -> JobView:
     if view is None:
         if not isinstance(event, JobSubmitted):
             raise InvalidEvent(
-                f"the event {type(event).__name__} is not possible here: the first event of a job must be "
+                f"the job's state does not allow the event {type(event).__name__}: the first event of a job must be "
                 "JobSubmitted"
             )
         return _new_view(event, recorded)
     if view.is_terminal and not isinstance(event, AFTERWARDS):
         raise InvalidEvent(
-            f"the event {type(event).__name__} is not possible here: the job has already ended with the "
+            f"the job's state does not allow the event {type(event).__name__}: the job has already ended with the "
             f"status {view.status}"
         )
     after = _apply(event, view, recorded.at_ms)
@@ -117,7 +120,7 @@ def _new_view(event: JobSubmitted, recorded: Recorded) -> JobView:
 @singledispatch
 def _apply(event: Event, view: JobView, at_ms: int) -> JobView:
     raise InvalidEvent(
-        f"the event {type(event).__name__} is not possible here: the job was already submitted, or the "
+        f"the job's state does not allow the event {type(event).__name__}: the job was already submitted, or the "
         "event type is unknown"
     )
 
@@ -516,7 +519,7 @@ def _require_live(event: Event, number: int, view: JobView) -> AttemptView:
     live = view.live_attempt
     if live is None or live.number != number:
         raise InvalidEvent(
-            f"the event {type(event).__name__} is not possible here: attempt {number} is not the one that is "
+            f"the job's state does not allow the event {type(event).__name__}: attempt {number} is not the one that is "
             "running"
         )
     return live
@@ -525,12 +528,12 @@ def _require_live(event: Event, number: int, view: JobView) -> AttemptView:
 def _require_unknown_resume(event: Event, number: int, view: JobView) -> None:
     attempt = _require_live(event, number, view)
     _require(attempt.resume is not None, event, "the attempt started without a checkpoint")
-    _require(attempt.resumed is None, event, "already known")
+    _require(attempt.resumed is None, event, "it is already recorded whether the attempt resumed")
 
 
 def _require(holds: bool, event: Event, otherwise: str) -> None:
     if not holds:
-        raise InvalidEvent(f"the event {type(event).__name__} is not possible here: {otherwise}")
+        raise InvalidEvent(f"the job's state does not allow the event {type(event).__name__}: {otherwise}")
 
 
 def _with_attempt(view: JobView, number: int, change: Callable[[AttemptView], AttemptView]) -> JobView:

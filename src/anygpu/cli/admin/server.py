@@ -132,7 +132,10 @@ def open_command(job: str | None, only_print: bool, as_json: bool, context_name:
 
 
 def _open_in_browser(link: str) -> bool:
-    """Open a link. Return False if there is no screen, where only a browser inside the terminal would start."""
+    """Open a link in a graphical browser, and return whether that worked.
+
+    Without a screen, nothing is opened: Python would start a text browser in this terminal.
+    """
     import webbrowser
 
     has_screen = sys.platform in ("darwin", "win32") or any(

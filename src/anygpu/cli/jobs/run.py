@@ -131,8 +131,8 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 @click.option(
     "--paid/--no-paid",
     default=None,
-    help="Allow or forbid machines that cost money. Default: only if --on, --max-cost or the job file asks for more"
-    " than your own machines.",
+    help="Allow or forbid machines that cost money. Default: allowed if --max-cost, --region or --on (other than"
+    " queue) is given, here or in the job file; otherwise only your own machines are used.",
 )
 @spec_option(
     "--move",
