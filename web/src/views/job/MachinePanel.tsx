@@ -86,7 +86,9 @@ function useMachineRows(job: Schemas["JobDetails"], period: Period) {
     queryFn: async () => {
       const from = period === "hour" ? (endMs ?? Date.now()) - HOUR_S * 1000 : undefined;
       const params = { path: { ref: job.id }, query: { points: 240, from_ms: from } };
-      return joinAttempts(await unwrap(api.GET("/api/v1/training/{ref}/telemetry", { params })));
+      const history = await unwrap(api.GET("/api/v1/training/{ref}/telemetry", { params }));
+      // The client's types turn pairs into arrays of any length.
+      return joinAttempts(history as Schemas["TelemetryHistory"]);
     },
     staleTime: Infinity,
   });
