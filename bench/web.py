@@ -23,11 +23,16 @@ PAINT_MS = 500
 MEMORY_MB = 150
 WITHIN_MS = 60_000
 CHART = 'figure[data-metric="loss"] canvas'
-# Reports one point after the other, and writes down when.
+# Reports two points, so that there is a chart, and waits until it is watched. Then it reports one point after the
+# other, and writes down when.
 REPORTING = """
-import time, anygpu
+import os, time, anygpu
+anygpu.log(loss=1, step=1)
+anygpu.log(loss=2, step=2)
+while not os.path.exists({path!r}):
+    time.sleep(0.05)
 with open({path!r}, "a") as file:
-    for step in range(1, {points} + 1):
+    for step in range(3, {points} + 3):
         at = time.time()
         anygpu.log(loss=step % 2 + step / 1000, step=step)
         print(at, file=file, flush=True)
@@ -130,18 +135,17 @@ def _running_job(server: BenchServer, name: str, code: str) -> Iterator[str]:
 def _measure_pixels(browser: "Browser", session: Any, server: BenchServer, points: int) -> Figure:
     with tempfile.TemporaryDirectory() as folder:
         reported = Path(folder) / "reported"
-        code = REPORTING.format(path=str(reported), points=points + 4, every_s=EVERY_S)
+        code = REPORTING.format(path=str(reported), points=points, every_s=EVERY_S)
         with _running_job(server, "pixels", code) as job:
             pages = [_open_context(browser, session, server).new_page() for _ in range(TABS)]
             for page in pages:
                 page.goto(f"/jobs/{job}")
                 page.locator(CHART).wait_for()
                 page.evaluate(WATCH_PIXELS, CHART)
-            began = time.time()
-            lines = _wait_for_lines(reported, points + 4, pages[0])
+            reported.touch()
+            times = _wait_for_times(reported, points, pages[0])
             pages[0].wait_for_timeout(1000)
             changes = [page.evaluate("window.changes") for page in pages]
-        times = [float(line) for line in lines if float(line) > began]
         for page in pages:
             page.context.close()
     delays = [delay for tab in changes for delay in _delays(times, tab)]
@@ -157,13 +161,13 @@ def _measure_pixels(browser: "Browser", session: Any, server: BenchServer, point
     )
 
 
-def _wait_for_lines(path: Path, count: int, page: "Page") -> list[str]:
+def _wait_for_times(path: Path, count: int, page: "Page") -> list[float]:
     end = time.monotonic() + WITHIN_MS / 1000 + count * EVERY_S
-    while len(lines := path.read_text().split() if path.exists() else []) < count:
+    while len(lines := path.read_text().split()) < count:
         if time.monotonic() > end:
             raise RuntimeError(f"the script reported {len(lines)} of {count} points")
         page.wait_for_timeout(100)
-    return lines
+    return [float(line) for line in lines]
 
 
 def _delays(reported: list[float], changed_ms: list[float]) -> Iterator[float]:
