@@ -1,6 +1,9 @@
 """What every browser test watches in its pages: errors, foreign requests, accessibility and long tasks."""
 
+import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -135,6 +138,31 @@ def long_tasks(page: Page, over_ms: float = 100) -> list[float]:
 def settle(page: Page) -> None:
     """Wait until the view shows its content: nothing is being loaded, for some frames."""
     page.wait_for_function(SETTLED, timeout=LIMIT_MS)
+
+
+@contextmanager
+def record_tasks(page: Page) -> Iterator[list[float]]:
+    """Record the tasks of the page's main thread. The list has their CPU time in milliseconds after the block.
+
+    Unlike the durations of `long_tasks`, CPU time does not depend on what else runs on the machine.
+    """
+    tasks: list[float] = []
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["toplevel"])
+    try:
+        yield tasks
+    finally:
+        events = json.loads(browser.stop_tracing())["traceEvents"]
+        names = [each for each in events if each.get("name") == "thread_name"]
+        main = {(each["pid"], each["tid"]) for each in names if each["args"]["name"] == "CrRendererMain"}
+        tasks += [
+            each["tdur"] / 1000
+            for each in events
+            if each.get("name") == "ThreadControllerImpl::RunTask"
+            and (each["pid"], each["tid"]) in main
+            and "tdur" in each
+        ]
 
 
 def take_screenshot(page: Page, name: str, *, full: bool = False) -> Path:

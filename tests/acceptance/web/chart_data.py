@@ -137,7 +137,7 @@ async def add_job_with_three_attempts(database: Database, number: int, **spec: A
 
 def curves(chance: random.Random, first: int, last: int) -> Iterator[MetricPoint]:
     for step in range(first, last):
-        at = START_MS / 1000 + step * STEP_S
+        at = START_MS / 1000 + 900 + step * STEP_S
         noise = chance.gauss(0, 0.12)
         loss = 1 + 4 * math.exp(-step / 350)
         yield MetricPoint("train/loss", step, at, math.nan if step == 700 else loss + noise)

@@ -105,4 +105,4 @@ def test_the_comparison_fits_every_screen(open_page: PageOpener, dark: bool, scr
     wait_for_charts(page)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     check_accessibility(page)
-    take_screenshot(page, f"compare-{screen}-{'dark' if dark else 'light'}", full=True)
+    take_screenshot(page, f"compare-{screen}-{'dark' if dark else 'light'}")

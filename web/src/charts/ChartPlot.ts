@@ -88,7 +88,7 @@ export class ChartPlot {
     const { width, height } = this.size;
     if (width === 0 || height === 0) return;
     this.model = this.events.read();
-    this.layout = layoutPlot(this.model, width);
+    this.layout = layoutPlot(this.model, width, height);
     const signature = JSON.stringify([this.layout.strokes, this.model.logScale]);
     if (this.plot === null || signature !== this.signature) {
       this.signature = signature;

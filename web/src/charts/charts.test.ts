@@ -170,7 +170,13 @@ describe("ticks", () => {
 
   it("puts durations at round numbers", () => {
     expect(elapsedTicks(0, 7000, 4)).toEqual([0, 1800, 3600, 5400]);
-    expect([0, 90, 5400, 90_000].map(formatElapsedTick)).toEqual(["0", "1m 30s", "1h 30m", "1d 1h"]);
+    expect([0, 90, 5400, 90_000, -60].map(formatElapsedTick)).toEqual([
+      "0",
+      "1m 30s",
+      "1h 30m",
+      "1d 1h",
+      "-1m",
+    ]);
   });
 
   it("writes short texts", () => {

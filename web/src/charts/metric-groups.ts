@@ -51,7 +51,6 @@ export function defaultPins(names: readonly string[]): string[] {
     .map((name, place) => ({ name, place, score: score(name) - groupDepth(name) }))
     .sort((a, b) => b.score - a.score || a.place - b.place)
     .slice(0, DEFAULT_PINS)
-    .sort((a, b) => a.place - b.place)
     .map(({ name }) => name);
 }
 

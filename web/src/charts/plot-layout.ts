@@ -50,9 +50,11 @@ const RAW_ALPHA = 0.28;
 const OVERLAID_RAW_ALPHA = 0.1;
 const REDONE = { width: 1.3, alpha: 0.75, dash: [2, 3] };
 const Y_STEPS = 4;
+const TALL_Y_STEPS = 6;
+const TALL_PIXELS = 300;
 const PIXELS_PER_X_TICK = 62;
 
-export function layoutPlot(model: PlotModel, width: number): PlotLayout {
+export function layoutPlot(model: PlotModel, width: number, height = 0): PlotLayout {
   const strokes: StrokeStyle[] = [];
   const drawn: { xs: number[]; ys: (number | null)[] }[] = [];
   const marks: OddMark[] = [];
@@ -82,7 +84,7 @@ export function layoutPlot(model: PlotModel, width: number): PlotLayout {
       );
     }
   }
-  const vertical = verticalRange(shown, model);
+  const vertical = verticalRange(shown, model, height > TALL_PIXELS ? TALL_Y_STEPS : Y_STEPS);
   return {
     table: alignLines(drawn),
     strokes,
@@ -118,11 +120,12 @@ function horizontalTicks(axis: PlotAxis, [low, high]: [number, number], width: n
 function verticalRange(
   shown: readonly number[],
   { logScale, showAll }: PlotModel,
+  steps: number,
 ): Pick<PlotLayout, "yRange" | "yTicks" | "clipped"> {
   const limits = valueLimits(shown, { showAll, positive: logScale });
   if (limits === null)
     return { yRange: logScale ? [1, 10] : [0, 1], yTicks: logScale ? [1, 10] : [0, 1], clipped: false };
   const { low, high, clipped } = limits;
-  const yTicks = logScale ? logTicks(low, high) : enclosingTicks(low, high, Y_STEPS);
+  const yTicks = logScale ? logTicks(low, high) : enclosingTicks(low, high, steps);
   return { yRange: [yTicks[0]!, yTicks.at(-1)!], yTicks, clipped };
 }

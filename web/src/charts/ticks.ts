@@ -69,6 +69,7 @@ export function elapsedTicks(low: number, high: number, target: number): number[
 /** 5400 seconds as "1h 30m". */
 export function formatElapsedTick(seconds: number): string {
   if (seconds === 0) return "0";
+  if (seconds < 0) return `-${formatElapsedTick(-seconds)}`;
   const units: [number, string][] = [
     [86_400, "d"],
     [3600, "h"],

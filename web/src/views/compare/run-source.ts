@@ -85,13 +85,20 @@ function runLine(run: Run, feed: MetricsFeed, data: SeriesData, { view }: RunCha
     axis: view.axis === "time" ? ("elapsed" as const) : view.axis,
     smoothing: factorForCount(view.smoothing, countPoints(data)),
     epochOf: view.axis === "epoch" ? toEpochs(epochs, feed.store) : null,
-    startedAt: Date.parse(job.attempts[0]?.launching_at ?? job.submitted_at) / 1000,
+    startedAt: startOf(job, data),
   };
   const stretches = [...data.attempts]
     .sort(([a], [b]) => a - b)
     .flatMap(([attempt, columns]) => attemptStretches(columns, lastKeptStep(attempt, resumes), options))
     .filter((stretch) => !stretch.redone);
   return { id, label, color, dash, stretches };
+}
+
+/** When the run started, in Unix seconds. The clock of a machine may be behind that of the server. */
+function startOf(job: Run["job"], data: SeriesData): number {
+  const launched = Date.parse(job.attempts[0]?.launching_at ?? job.submitted_at) / 1000;
+  const first = Math.min(...[...data.attempts.values()].map((columns) => columns.times[0] ?? Infinity));
+  return Math.min(launched, first);
 }
 
 function describePoint({ view }: RunChartOptions, { line, stretch, index, x }: HoveredPoint) {
