@@ -33,12 +33,12 @@ export function parseChartView(search: Search): ChartView {
   const axis = search.axis === "epoch" || search.axis === "time" ? search.axis : "step";
   return {
     group: text(search.group) || PINNED_GROUP,
-    find: text(search.find),
+    find: text(search.metrics),
     smoothing: Number.isFinite(smoothing)
       ? Math.min(MAX_SMOOTHING, Math.max(0, smoothing))
       : DEFAULT_SMOOTHING,
     axis,
-    logScale: search.log === true || search.log === 1,
+    logScale: search.scale === "log",
     zoom: parseZoom(text(search.zoom)),
     hidden: new Set(text(search.hide).split(",").filter(Boolean)),
     chart: text(search.chart) || null,
@@ -68,11 +68,11 @@ function unquoted(text: string): string | number {
 export function chartSearch(change: Partial<ChartView>): Search {
   const search: Search = {};
   if (change.group !== undefined) search.group = change.group === PINNED_GROUP ? undefined : change.group;
-  if (change.find !== undefined) search.find = unquoted(change.find) || undefined;
+  if (change.find !== undefined) search.metrics = unquoted(change.find) || undefined;
   if (change.smoothing !== undefined)
     search.smooth = change.smoothing === DEFAULT_SMOOTHING ? undefined : change.smoothing;
   if (change.axis !== undefined) search.axis = change.axis === "step" ? undefined : change.axis;
-  if (change.logScale !== undefined) search.log = change.logScale || undefined;
+  if (change.logScale !== undefined) search.scale = change.logScale ? "log" : undefined;
   if (change.zoom !== undefined) search.zoom = change.zoom === null ? undefined : formatZoom(...change.zoom);
   if (change.hidden !== undefined) search.hide = unquoted([...change.hidden].join(",")) || undefined;
   if (change.chart !== undefined) search.chart = change.chart ?? undefined;

@@ -26,15 +26,23 @@ export interface MachineSeries extends Omit<Series, "points"> {
   points: [number, number | null][];
 }
 
+/** The answer of the API. Each point is a pair of time and value. */
+interface SentHistory {
+  attempts: readonly {
+    series: readonly (Omit<Series, "points"> & { points: readonly (readonly number[])[] })[];
+  }[];
+}
+
 /** Join the attempts, with a gap where the machine changed. */
-export function joinAttempts(history: Schemas["TelemetryHistory"]): Map<string, MachineSeries> {
+export function joinAttempts(history: SentHistory): Map<string, MachineSeries> {
   const joined = new Map<string, MachineSeries>();
   for (const { series } of history.attempts) {
     for (const { points, ...facts } of series) {
       const known = joined.get(facts.name);
       const before = known?.points ?? [];
-      const gap: [number, null][] = before.length > 0 && points.length > 0 ? [[points[0]![0], null]] : [];
-      joined.set(facts.name, { ...facts, points: [...before, ...gap, ...points] });
+      const added = points.map(([time, value]): [number, number] => [time!, value!]);
+      const gap: [number, null][] = before.length > 0 && added.length > 0 ? [[added[0]![0], null]] : [];
+      joined.set(facts.name, { ...facts, points: [...before, ...gap, ...added] });
     }
   }
   return joined;
