@@ -1,0 +1,46 @@
+import { Link } from "@tanstack/react-router";
+import { ErrorState, Skeleton } from "@/ui/states";
+import { useBackendList } from "@/views/settings/data";
+
+/** The configured backends in short; Machines has the details. */
+export function BackendsSummary() {
+  const query = useBackendList();
+  return (
+    <section className="panel" aria-labelledby="backends-short">
+      <header>
+        <h2 id="backends-short">Backends</h2>
+        <Link className="link small" to="/machines">
+          Machines
+        </Link>
+      </header>
+      {query.data === undefined && query.error === null && <Skeleton label="Loading backends" rows={2} />}
+      {query.error !== null && (
+        <ErrorState
+          title="The backends could not be listed"
+          error={query.error}
+          onRetry={() => void query.refetch()}
+        />
+      )}
+      {query.data && (
+        <ul className="settings-list">
+          {query.data.backends.map((backend) => (
+            <li key={backend.name}>
+              <span className="two-lines">
+                <b className="med">{backend.name}</b>
+                <small className="t3">
+                  {backend.kind}
+                  {backend.reason === "" ? "" : `: ${backend.reason}`}
+                </small>
+              </span>
+              <span className={backend.reason === "" ? "t2" : "warn"}>{backend.state}</span>
+            </li>
+          ))}
+          <li>
+            <span>Machines that cost money</span>
+            <span className="t2">{query.data.allow_paid ? "allowed" : "only for jobs that allow them"}</span>
+          </li>
+        </ul>
+      )}
+    </section>
+  );
+}
