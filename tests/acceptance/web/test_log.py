@@ -167,6 +167,10 @@ def test_hostile_output_stays_text(
     expect(log.locator("img, script, a[href^=javascript]")).to_have_count(0)
     assert page.evaluate("window.hacked") is None
     screenshots(page, "log")
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("heading", name="Log").scroll_into_view_if_needed()
+    expect(line(log, 8)).to_be_visible()
+    take_screenshot(page, "log-overview")
 
 
 def test_selected_lines_are_copied_without_numbers(open_page: PageOpener, million: str) -> None:

@@ -2,6 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { ErrorState, Skeleton } from "@/ui/states";
 import { useBackendList } from "@/views/settings/data";
 
+const STATES: Record<string, string> = { open: "ready", opening: "connecting", failed: "not available" };
+
 /** The configured backends in short; Machines has the details. */
 export function BackendsSummary() {
   const query = useBackendList();
@@ -32,7 +34,9 @@ export function BackendsSummary() {
                   {backend.reason === "" ? "" : `: ${backend.reason}`}
                 </small>
               </span>
-              <span className={backend.reason === "" ? "t2" : "warn"}>{backend.state}</span>
+              <span className={backend.state === "failed" ? "bad" : "t2"}>
+                {STATES[backend.state] ?? backend.state}
+              </span>
             </li>
           ))}
           <li>
