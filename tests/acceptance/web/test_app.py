@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.acceptance.web.browser import PageGuard, check_accessibility, take_screenshot
+from tests.acceptance.web.browser import PageGuard, check_accessibility, settle, take_screenshot
 from tests.acceptance.web.conftest import Logins, PageOpener
 
+EDITOR = "CodeEditor"
 FIRST_LOAD_BYTES = 250 * 1024
 LOADED = """
 () => performance.getEntriesByType("resource")
@@ -60,10 +61,14 @@ def test_the_policy_stops_inline_scripts_and_eval(page: Page, guard: PageGuard) 
 def test_the_first_load_is_small_and_has_no_editor(open_page: PageOpener) -> None:
     page = open_page("/jobs")
     expect(page.get_by_role("link", name="Jobs", exact=True)).to_be_visible()
-    page.wait_for_load_state("networkidle")
+    settle(page)
     loaded: list[dict[str, Any]] = page.evaluate(LOADED)
     total = sum(each["bytes"] for each in loaded)
     assert 0 < total <= FIRST_LOAD_BYTES, loaded
+    assert not [each for each in loaded if EDITOR in each["name"]]
+    page.goto("/new")
+    expect(page.locator(".cm-content")).to_be_visible()
+    assert [each for each in page.evaluate(LOADED) if EDITOR in each["name"]]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

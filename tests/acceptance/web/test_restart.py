@@ -1,0 +1,68 @@
+"""A page that is open while the server restarts shows every point and every line of the log exactly once."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+from tests.acceptance.server.real_server import Server
+from tests.acceptance.web.browser import PageGuard
+from tests.acceptance.web.conftest import PageOpener
+
+STEPS = 90
+SCRIPT = f"""
+import time, anygpu
+for step in range(1, {STEPS} + 1):
+    anygpu.log(loss=1 / step, step=step)
+    print(f"line {{step}}", flush=True)
+    time.sleep(0.1)
+"""
+
+
+def test_nothing_is_lost_or_repeated_when_the_server_restarts(
+    web_server: Server, open_page: PageOpener, guard: PageGuard
+) -> None:
+    guard.allow("ERR_CONNECTION_REFUSED|WebSocket connection|failed request|ERR_EMPTY_RESPONSE|answer 5")
+    job_id = web_server.submit(code=SCRIPT, name="restarted")
+    page = open_page(f"/jobs/{job_id}")
+    expect(page.locator(".tx", has_text=re.compile("^line 20$"))).to_be_visible()
+    port = web_server.url.rpartition(":")[2]
+    web_server.stop()
+    expect(page.get_by_text("Not connected").first).to_be_visible()
+    web_server.start("--port", port)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    web_server.wait_ended(job_id, 120)
+    expect(page.get_by_text("all output is here")).to_be_visible()
+    assert lines_of(page) == [f"line {step}" for step in range(1, STEPS + 1)]
+    assert steps_of(page, "loss") == list(range(1, STEPS + 1))
+
+
+def lines_of(page: Page) -> list[str]:
+    """Return all lines of the log, by scrolling through it."""
+    log = page.get_by_role("region", name="Log, newest lines last")
+    log.focus()
+    page.keyboard.press("Home")
+    expect(log.locator(".tx", has_text=re.compile("^line 1$"))).to_be_visible()
+    lines = visible_lines(log)
+    while f"line {STEPS}" not in lines:
+        page.keyboard.press("PageDown")
+        page.wait_for_timeout(100)
+        shown = visible_lines(log)
+        lines += shown[shown.index(lines[-1]) + 1 :]
+    return lines
+
+
+def visible_lines(log: Locator) -> list[str]:
+    return log.locator(".tx").all_inner_texts()
+
+
+def steps_of(page: Page, metric: str) -> list[int]:
+    """Return the steps of the points of a chart, from its table."""
+    page.get_by_role("button", name=f"Enlarge {metric}").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Show the points as a table").click()
+    expect(dialog.locator("tbody tr")).to_have_count(STEPS)
+    heads = dialog.locator("thead th").all_inner_texts()
+    column = heads.index("Step")
+    rows = dialog.locator("tbody tr").evaluate_all(
+        "(rows) => rows.map((row) => [...row.cells].map((c) => c.innerText))"
+    )
+    return sorted(int(row[column].replace(",", "")) for row in rows)
