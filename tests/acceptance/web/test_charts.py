@@ -223,6 +223,15 @@ def scroll_and_point(page: Page) -> None:
     page.mouse.wheel(0, -6000)
 
 
+def test_charts_take_the_colours_of_the_chosen_theme(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    expect(plot(page, "train/loss")).to_be_visible()
+    picture = f"document.querySelector('{LOSS} canvas').toDataURL()"
+    light = page.evaluate(picture)
+    page.get_by_role("button", name="Dark").click()
+    page.wait_for_function(f"light => {picture} !== light", arg=light)
+
+
 @pytest.mark.parametrize(("dark", "screen"), [(True, "desktop"), (False, "phone")])
 def test_charts_fit_dark_and_small_screens(open_page: PageOpener, dark: bool, screen: str) -> None:
     page = open_page(job_path(CURVES), dark=dark, screen=screen)
