@@ -323,7 +323,7 @@ class JobCountList(ApiModel):
     failed: int = Field(examples=[1])
     cancelled: int = Field(examples=[1])
     exact: bool = Field(
-        examples=[True], description="False: more jobs match; only the newest 10,000 were counted."
+        examples=[True], description="False: more jobs have ended than were counted (10,000)."
     )
 
 

@@ -68,7 +68,10 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCounts:
-    """The number of jobs by status. If there are very many, they are counted up to a limit, newest first."""
+    """The number of jobs by status.
+
+    If very many jobs match, those that have ended are counted up to a limit, newest first (`is_exact` is then false).
+    """
 
     by_status: Mapping[str, int]
     is_exact: bool = True

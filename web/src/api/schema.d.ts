@@ -3566,7 +3566,7 @@ export interface components {
             cancelled: number;
             /**
              * Exact
-             * @description False: more jobs match; only the newest 10,000 were counted.
+             * @description False: more jobs have ended than were counted (10,000).
              * @example true
              */
             exact: boolean;

@@ -12,12 +12,17 @@ from anygpu.cli.terminal import formatting, job_lines, output
 from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.control.ids import short_id
 
-STATUSES = ("queued", "running", "completed", "failed", "cancelled")
+STATUSES = ("queued", "running", "completed", "failed", "cancelled", "active")
 
 
 @click.command(name="ls")
 @click.argument("text", default="")
-@click.option("--status", "-s", type=click.Choice(STATUSES), help="Only jobs with this status.")
+@click.option(
+    "--status",
+    "-s",
+    type=click.Choice(STATUSES),
+    help="Only jobs with this status; active means queued or running.",
+)
 @click.option("--tag", "-t", help="Only jobs with this tag.")
 @click.option("--name", "-n", help="Only jobs with this name.")
 @click.option("--backend", help="Only jobs that ran on this backend.")

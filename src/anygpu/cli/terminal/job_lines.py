@@ -141,6 +141,7 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
         ("files", f"{job['artifacts']} to download (anygpu fetch)" if job.get("artifacts") else ""),
         ("resumed from", job.get("resumed_from") or ""),
         ("tags", ", ".join(job.get("tags") or ())),
+        ("notes", job.get("notes") or ""),
     ]
     return [(name, text) for name, text in pairs if text]
 

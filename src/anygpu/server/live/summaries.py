@@ -104,7 +104,9 @@ class SummaryFeed:
         return max(0.0, min(due, default=next_tick) - monotonic())
 
     async def _mark_running(self) -> None:
-        """Note the jobs whose cost grows; with other server processes, also jobs that may have reported to those."""
+        """Note the jobs whose cost grows; with other server processes, also jobs that may have changed there."""
+        if self._sources.polls:
+            self._changed.update(dict.fromkeys(self._shown))
         for view in await self._sources.running_jobs(self._scope):
             attempt = view.live_attempt
             if self._sources.polls or (attempt is not None and attempt.hourly_microusd):

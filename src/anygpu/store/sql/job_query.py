@@ -60,8 +60,14 @@ def count_jobs(connection: Connection, scope: Scope, query: JobQuery) -> JobCoun
         return JobCounts(by_status={})
     groups = search.query_groups(query)
     numbers = _matching_numbers(connection, project, groups, span, COUNT_LIMIT + 1)
+    is_exact = len(numbers) <= COUNT_LIMIT
     counts = _count_by_status(connection, project, numbers[:COUNT_LIMIT])
-    return JobCounts(by_status=counts, is_exact=len(numbers) <= COUNT_LIMIT)
+    if not is_exact:  # there are few active jobs, so they are always counted all
+        active = [*groups, tuple(f"status:{status}" for status in search.ACTIVE)]
+        numbers = _matching_numbers(connection, project, active, span, COUNT_LIMIT)
+        found = _count_by_status(connection, project, numbers)
+        counts.update({status: found[status] - counts[status] for status in search.ACTIVE})
+    return JobCounts(by_status=counts, is_exact=is_exact)
 
 
 def _count_by_status(connection: Connection, project: int, numbers: list[int]) -> Counter[str]:

@@ -178,6 +178,19 @@ class JobSearchContract:
         nothing = await journal.count(LAB, JobQuery(tag="odd"))
         assert _nonzero(nothing.by_status) == {}
 
+    async def test_of_very_many_jobs_the_active_are_counted_exactly(
+        self, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in ("anygpu.store.sql.job_query", "anygpu.testing.memory.journal"):
+            monkeypatch.setattr(f"{module}.COUNT_LIMIT", 3)
+        for number in range(1, 7):
+            await submit(journal, number, tags=["many"])
+        for number in (2, 3, 4, 5, 6):
+            await append(journal, job_id(number), *interrupted_job())
+        counts = await journal.count(LAB, JobQuery(tag="many"))
+        assert _nonzero(counts.by_status) == {"completed": 3, "queued": 1}
+        assert not counts.is_exact
+
     async def test_a_deleted_job_is_not_counted(self, journal: Journal) -> None:
         await submit(journal, 1)
         await append(journal, job_id(1), *interrupted_job())

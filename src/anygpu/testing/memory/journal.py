@@ -133,7 +133,9 @@ class MemoryJournal:
         views = [self._jobs[job_id].view for job_id in reversed(project.jobs)]
         matching = [str(view.status) for view in views if _matches(view, query)]
         limit = COUNT_LIMIT if has_filters(query) else len(matching)
-        return JobCounts(by_status=Counter(matching[:limit]), is_exact=len(matching) <= limit)
+        counts = Counter(matching[:limit])
+        counts.update({status: matching.count(status) - counts[status] for status in search.ACTIVE})
+        return JobCounts(by_status=counts, is_exact=len(matching) <= limit)
 
     async def live(self) -> Sequence[JobView]:
         views = [job.view for job in self._live.values()]

@@ -1,5 +1,14 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState, type CSSProperties, type ReactNode } from "react";
+import {
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type CSSProperties,
+  type ReactNode,
+} from "react";
 import { formatCount } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { Checkbox } from "@/ui/controls";
@@ -26,7 +35,17 @@ const ROW_PX = 48;
 const CARD_PX = 110;
 const GROUP_PX = 34;
 const AHEAD_ROWS = 20;
-const isSmall = () => window.matchMedia("(max-width: 760px)").matches;
+const SMALL = window.matchMedia("(max-width: 760px)");
+
+function useIsSmall(): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      SMALL.addEventListener("change", listener);
+      return () => SMALL.removeEventListener("change", listener);
+    },
+    () => SMALL.matches,
+  );
+}
 
 /** A table of which only the rows on the screen are in the page. */
 export function JobsTable(props: JobsTableProps) {
@@ -38,10 +57,17 @@ export function JobsTable(props: JobsTableProps) {
     const top = wrap.current?.getBoundingClientRect().top ?? 0;
     setOffset(top + window.scrollY);
   }, [items.length]);
+  const rowPx = useIsSmall() ? CARD_PX : ROW_PX;
+  // Stable functions: with new ones, the virtualizer measures all rows again at each render.
+  const getItemKey = useCallback((index: number) => items[index]?.key ?? index, [items]);
+  const estimateSize = useCallback(
+    (index: number) => (items[index]?.kind === "group" ? GROUP_PX : rowPx),
+    [items, rowPx],
+  );
   const virtualizer = useWindowVirtualizer({
     count: items.length,
-    estimateSize: (index) => (items[index]?.kind === "group" ? GROUP_PX : isSmall() ? CARD_PX : ROW_PX),
-    getItemKey: (index) => items[index]?.key ?? index,
+    estimateSize,
+    getItemKey,
     overscan: 8,
     scrollMargin: offset,
   });

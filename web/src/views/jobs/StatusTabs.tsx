@@ -24,7 +24,7 @@ export function StatusTabs({ search, counts }: StatusTabsProps) {
           {counts !== undefined && (
             <span className="n">
               {formatCount(counts[status])}
-              {!counts.exact && counts[status] > 0 && "+"}
+              {!counts.exact && status !== "active" && "+"}
             </span>
           )}
         </Link>

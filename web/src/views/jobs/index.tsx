@@ -6,6 +6,7 @@ import { PageTitle } from "@/app/TopBar";
 import { plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { ErrorState, Skeleton } from "@/ui/states";
+import { Announcements } from "@/views/jobs/Announcements";
 import { FilterBar } from "@/views/jobs/FilterBar";
 import { JobsTable } from "@/views/jobs/JobsTable";
 import { NoJobs } from "@/views/jobs/NoJobs";
@@ -56,6 +57,7 @@ export default function JobsPage() {
   return (
     <>
       <PageTitle text="Jobs" />
+      <Announcements />
       <div className="jobs-head">
         <StatusTabs search={search} counts={counts} />
         <FilterBar
