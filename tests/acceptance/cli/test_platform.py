@@ -76,6 +76,10 @@ def test_logs_metrics_and_files_come_back(platform: Platform, tmp_path: Path) ->
     lines = list(job.logs(follow=True))
     assert lines == list(job.logs())
     assert lines[0] == "Epoch 1/10 loss=1.0"
+    assert [line["text"] for line in job.log_lines(2, 2)] == lines[1:3]
+    assert job.log_lines(-1)[0]["number"] == len(lines)
+    assert [hit["number"] for hit in job.search_log("EPOCH 10/")] == [10]
+    assert len(list(job.search_log(r"^Epoch \d/", regex=True))) == 9
     assert [value for _, _, value in job.metrics("loss")["loss"]] == pytest.approx(
         [1 / n for n in range(1, 11)]
     )

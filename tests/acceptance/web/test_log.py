@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -212,7 +213,34 @@ def screenshots(open_page: PageOpener) -> Callable[[Page, str], None]:
         }.items():
             shown = open_page(address, **options)  # type: ignore[arg-type]
             expect(shown.locator(".ln").last).to_be_visible()
+            shown.locator(".logs").evaluate("(panel) => panel.scrollIntoView({ block: 'center' })")
             check_accessibility(shown)
             take_screenshot(shown, f"{name}-{look}")
 
     return take
+
+
+def test_the_log_goes_on_with_the_next_attempt_and_earlier_ones_can_be_chosen(
+    open_page: PageOpener, web_server: Server, tmp_path: Path
+) -> None:
+    code = f"""
+import os, pathlib, time
+killed, go = pathlib.Path({str(tmp_path / "killed")!r}), pathlib.Path({str(tmp_path / "go")!r})
+print("second attempt" if killed.exists() else "first attempt", flush=True)
+while not go.exists():
+    time.sleep(0.05)
+if not killed.exists():
+    killed.touch()
+    os.kill(os.getpid(), 9)
+"""
+    job_id = web_server.submit(code=code, name="killed-once", env={"PYTHONUNBUFFERED": "1"})
+    page, log = open_log(open_page, job_id)
+    expect(log.get_by_text("first attempt", exact=True)).to_be_visible()
+    (tmp_path / "go").touch()
+    expect(log.get_by_text("second attempt", exact=True)).to_be_visible()
+    assert web_server.wait_ended(job_id, 60)["status"] == "completed"
+    page.get_by_role("button", name="Attempt 2").click()
+    page.get_by_role("menuitem", name=re.compile("Attempt 1")).click()
+    expect(log.get_by_text("first attempt", exact=True)).to_be_visible()
+    expect(log.get_by_text("second attempt", exact=True)).to_have_count(0)
+    expect(page).to_have_url(re.compile("log=1"))

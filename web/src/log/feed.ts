@@ -131,6 +131,7 @@ export class LogFeed {
     if (this.attempt !== null || attempt < (this.store?.attempt ?? 0)) return false;
     this.store = new LogStore(attempt);
     this.store.start(EMPTY);
+    this.complete = false;
     return true;
   }
 
