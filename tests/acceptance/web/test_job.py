@@ -295,6 +295,12 @@ def test_a_waiting_job_shows_why_it_waits_and_can_be_started_first(
     expect(page.locator(".lane")).to_have_count(1)
 
 
+def test_the_address_names_the_job_that_is_shown(files_job: dict[str, Any], open_page: PageOpener) -> None:
+    page = open_page(f"/jobs/{files_job['id'][-12:]}?tab=spec")
+    expect(page).to_have_url(re.compile(f"/jobs/{files_job['id']}\\?tab=spec"))
+    expect(page.get_by_role("heading", name="Spec")).to_be_visible()
+
+
 def test_a_deleted_job_and_an_unknown_one_have_their_own_state(
     web_server: Server, open_page: PageOpener, guard: PageGuard
 ) -> None:

@@ -1,4 +1,5 @@
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, Navigate, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { asProblem } from "@/api/client";
 import { useSession } from "@/app/session";
@@ -11,7 +12,7 @@ import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
 import { statusWord } from "@/ui/Status";
 import { useJobActions } from "@/views/job/actions";
 import { possibleActions } from "@/views/job/possible";
-import { useEvents, useJob, useLiveJob } from "@/views/job/data";
+import { jobKey, useEvents, useJob, useLiveJob } from "@/views/job/data";
 import type { Job } from "@/views/job/merge";
 import { Figures } from "@/views/job/figures/Figures";
 import { JobActions } from "@/views/job/header/JobActions";
@@ -50,7 +51,11 @@ interface JobStateProps {
 function JobState({ jobRef, query }: JobStateProps) {
   const isGone = query.error !== null && asProblem(query.error).status === 404;
   if (isGone) return <GoneState jobRef={jobRef} known={query.data} />;
-  if (query.data !== undefined) return <JobView job={query.data} jobRef={jobRef} key={query.data.id} />;
+  if (query.data !== undefined) {
+    // A name or `last` may mean another job later; the address then names this one.
+    if (query.data.id !== jobRef) return <CanonicalAddress job={query.data} />;
+    return <JobView job={query.data} jobRef={jobRef} key={jobRef} />;
+  }
   if (query.error === null) return <Skeleton label="Loading the job" rows={8} />;
   return (
     <ErrorState
@@ -59,6 +64,12 @@ function JobState({ jobRef, query }: JobStateProps) {
       onRetry={() => void query.refetch()}
     />
   );
+}
+
+function CanonicalAddress({ job }: { job: Job }) {
+  const client = useQueryClient();
+  useEffect(() => void client.setQueryData(jobKey(job.id), job), [client, job]);
+  return <Navigate to="/jobs/$ref" params={{ ref: job.id }} search={(old) => old} replace />;
 }
 
 function GoneState({ jobRef, known }: { jobRef: string; known: Job | undefined }) {

@@ -104,7 +104,11 @@ function TimeStat({ job, now }: FigureProps) {
       <div className="stat">
         <dt>Time left</dt>
         <dd className="big">–</dd>
-        <dd className="note">No prediction yet; it follows from the first steps</dd>
+        <dd className="note">
+          {job.phase === "held"
+            ? "The script has ended"
+            : "No prediction yet; it follows from the first steps"}
+        </dd>
       </div>
     );
   }

@@ -59,17 +59,27 @@ export interface ProgressPart {
 
 /** The parts of the progress bar: one for each attempt that trained, cut where the machine changed. */
 export function progressParts(job: Job): ProgressPart[] {
-  const fraction = progressFraction(job.progress) ?? 0;
-  const trained = job.attempts.filter((each) => each.training_at !== null).map((each) => each.number);
-  const cuts = job.attempt_marks
-    .filter((mark) => mark > 0 && mark < fraction)
-    .slice(0, Math.max(0, trained.length - 1));
-  const edges = [0, ...cuts, fraction];
-  return edges.slice(1).map((to, index) => ({
-    from: edges[index]!,
-    to,
-    attempt: trained[index + Math.max(0, trained.length - 1 - cuts.length)] ?? 1,
-  }));
+  const trained = job.attempts.filter((each) => each.training_at !== null);
+  const starts = trainingStarts(job, trained);
+  const parts: ProgressPart[] = [];
+  let end = progressFraction(job.progress) ?? 0;
+  // From the newest to the first: work that a later attempt repeated belongs to the later one.
+  for (let index = starts.length - 1; index >= 0 && end > 0; index -= 1) {
+    const from = Math.min(starts[index]!, end);
+    if (end > from) parts.unshift({ from, to: end, attempt: trained[index]!.number });
+    end = from;
+  }
+  return parts;
+}
+
+/** The fraction of the work at which each attempt started. */
+function trainingStarts(job: Job, trained: readonly Schemas["AttemptDetails"][]): number[] {
+  const { attempt_marks: marks } = job;
+  const { steps } = job.progress;
+  if (marks.length === trained.length - 1) return [0, ...marks];
+  return trained.map(({ resume_step }, index) =>
+    index === 0 || resume_step === null || !steps ? 0 : resume_step / steps,
+  );
 }
 
 /** Steps per second of the newest attempt; null before it has made steps. */

@@ -62,11 +62,6 @@ export function JobActions({ job, requests, onResume }: JobActionsProps) {
           Start now
         </Button>
       )}
-      {possible.release && (
-        <Button icon="stop" disabled={requests.release.isPending} onClick={() => requests.release.mutate()}>
-          Release the machine
-        </Button>
-      )}
       {possible.migrate && <MigrateMenu job={job} requests={requests} />}
       {possible.cancel && (
         <Button look="danger" icon="stop" onClick={() => setAsking("cancel")}>

@@ -49,7 +49,11 @@ function FailureCard({ job, onResume }: { job: Job; onResume: () => void }) {
           <p className="t2">{failure === null ? "" : failureAdvice(failure)}</p>
         </div>
       </div>
-      {lines.length > 0 && <pre className="code ex" tabIndex={0}>{lines.join("\n")}</pre>}
+      {lines.length > 0 && (
+        <pre className="code ex" tabIndex={0}>
+          {lines.join("\n")}
+        </pre>
+      )}
       <div className="row fa">
         <Link className="btn" to="." search={(old) => ({ ...old, tab: "log" })}>
           Open the log
@@ -83,7 +87,7 @@ function HeldNotice({ job, until, requests }: HeldNoticeProps) {
   const price = job.place?.price_microusd_per_hour ?? 0;
   const release: ReactNode = can("write") ? (
     <Button disabled={requests.release.isPending} onClick={() => requests.release.mutate()}>
-      Release it now
+      Release the machine
     </Button>
   ) : undefined;
   return (

@@ -252,12 +252,15 @@ function RejectedPanel({ plan }: { plan: Schemas["JobPlan"] }) {
           <li key={each.reason}>
             <b className="num">{each.offers}</b>
             <span>{each.reason}</span>
-            <small className="t3">
-              {each.examples.map((offer) => [offer.backend, offer.name].filter(Boolean).join(" ")).join(", ")}
-            </small>
+            <small className="t3">{exampleNames(each.examples)}</small>
           </li>
         ))}
       </ul>
     </section>
   );
+}
+
+function exampleNames(offers: readonly Schemas["OfferIdentity"][]): string {
+  const names = offers.map((offer) => [offer.backend, offer.name].filter(Boolean).join(" "));
+  return [...new Set(names)].join(", ");
 }

@@ -1,3 +1,4 @@
+import { memo } from "react";
 import { LogPanel } from "@/log/LogPanel";
 import type { JobRequests } from "@/views/job/actions";
 import { ArtifactsTab } from "@/views/job/tabs/ArtifactsTab";
@@ -16,9 +17,9 @@ interface TabContentProps {
   requests: JobRequests;
 }
 
-/** Curves of the metrics, then the log beside the machine. */
-function Overview({ job }: { job: Job }) {
-  return (
+/** Curves of the metrics, then the log beside the machine. They follow the job themselves. */
+const Overview = memo(
+  ({ job }: { job: Job }) => (
     <>
       <MetricsPanel job={job} />
       <div className="job-lower">
@@ -26,7 +27,14 @@ function Overview({ job }: { job: Job }) {
         <MachinePanel job={job} />
       </div>
     </>
-  );
+  ),
+  (before, after) => isSameRun(before.job, after.job),
+);
+Overview.displayName = "Overview";
+
+/** Whether only progress and cost differ, which arrive several times a second. */
+function isSameRun(before: Job, after: Job): boolean {
+  return before.id === after.id && before.status === after.status && before.attempts === after.attempts;
 }
 
 export function TabContent({ tab, job, requests }: TabContentProps) {

@@ -11,6 +11,7 @@ export function placeHistory(job: Job, offer: Offer): string {
         attempt.backend === offer.backend &&
         attempt.offer === offer.name &&
         attempt.region === offer.region &&
+        attempt.zone === offer.zone &&
         attempt.interruptible === offer.interruptible,
     )
     .map((attempt) => `attempt ${attempt.number}, ${attempt.end_text || "runs there"}`)

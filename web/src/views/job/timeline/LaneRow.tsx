@@ -65,7 +65,7 @@ export function LaneRow({ lane, now, isLast }: LaneRowProps) {
           <>
             <span className="tb next" style={bar(lane.expected)} />
             <span className="fork" style={bar({ from: lane.expected.low, to: lane.expected.high })} />
-            <span className="ev" style={vars({ "--x": percentOf(lane.expected.high) })}>
+            <span className="ev soon" style={vars({ "--x": percentOf(lane.expected.high) })}>
               <span>about {shortTime(lane.expected.at, now)}</span>
             </span>
           </>
@@ -107,7 +107,7 @@ function LaneSummary({ lane, now, isLast }: LaneRowProps) {
         ) : attempt.restart_lost_s >= 1 ? (
           <span className="bad">did not resume</span>
         ) : attempt.held_until !== null ? (
-          `held until ${shortTime(attempt.held_until, now)}`
+          <span title={`until ${shortTime(attempt.held_until, now)}`}>held</span>
         ) : attempt.ended_at === null ? (
           runningWord(attempt)
         ) : isLast ? (
