@@ -67,7 +67,11 @@ class AttemptRunner:
             self._connect(), self._spool, self._lease, self._orders, assignment.heartbeat_s
         )
         self._reporter = Reporter(
-            self._spool, assignment.report_every_s, job.log_frame_bytes, self._sender.wake
+            self._spool,
+            assignment.report_every_s,
+            job.log_frame_bytes,
+            self._sender.wake,
+            is_watched=lambda: self._orders.is_watched,
         )
         self._loop = ProcessLoop(self._reporter, self._orders, self._lease, self._wake, job.grace_s)
         urls = (*installer_variables(os.environ).values(), *job.requirements)

@@ -42,11 +42,15 @@ class AgentOrder(ApiModel):
 
 
 class ReportReceipt(ApiModel):
-    """The answer to a report or heartbeat. The server has stored the frames (numbered reports) up to number `acked`."""
+    """The answer to a report or heartbeat. The server has stored the frames (numbered reports) up to number `acked`.
+
+    While `watched` is true, a page in a browser shows the job, and the agent reports at the short interval.
+    """
 
     acked: int
     lease_s: float
     orders: list[AgentOrder]
+    watched: bool
 
 
 class CurrentOrders(ApiModel):

@@ -94,12 +94,14 @@ async def report(request: Request, services: Services) -> Any:
     receipt = await services.agents.report(key, batch)
     services.stream_sources.hub.on_report(key.job_id)
     services.metrics.record_report(*_batch_size(batch), perf_counter() - started)
-    return receipt
+    return {**receipt, "watched": services.stream_sources.hub.is_watched(key.job_id)}
 
 
 @route("POST", "/heartbeat", response=protocol.ReportReceipt)
 async def heartbeat(request: Request, services: Services) -> Any:
-    return await services.agents.heartbeat(_authenticate(request, services))
+    key = _authenticate(request, services)
+    receipt = await services.agents.heartbeat(key)
+    return {**receipt, "watched": services.stream_sources.hub.is_watched(key.job_id)}
 
 
 @route("GET", "/orders", response=protocol.CurrentOrders)

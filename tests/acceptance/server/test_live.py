@@ -330,6 +330,28 @@ def test_the_feed_ends_with_its_last_follower(server: Server) -> None:
         time.sleep(0.05)
 
 
+def test_the_agent_is_told_while_a_page_watches_its_job(server: Server) -> None:
+    job_id = server.submit(command=["sleep", "600"])
+    server.wait(job_id, lambda job: job["phase"] == "training")
+    folder = server.state / "attempts" / f"anygpu-{job_id.replace('-', '')}-1"
+    token = json.loads((folder / "work.json").read_text())["token"]
+
+    def is_watched() -> bool:
+        answer = server.ask("POST", "/agent/v1/heartbeat", token=token, base=server.agent_url).json
+        return bool(answer["watched"])
+
+    assert not is_watched()
+    with open_live(server) as live:
+        live.follow("j", job=job_id, after=0)
+        live.next()
+        assert is_watched()
+    end = time.monotonic() + LIMIT_S
+    while is_watched():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+
+
 def test_a_stopping_server_asks_clients_to_connect_again(new_server: Callable[..., Server]) -> None:
     server = new_server()
     with open_live(server) as idle, open_live(server) as busy:

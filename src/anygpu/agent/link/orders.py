@@ -54,7 +54,7 @@ LONG_POLL_S = 20.0
 
 
 class ServerOrders:
-    """The server's current order: `cancel`, `stop` with a reason, or None.
+    """The server's current order: `cancel`, `stop` with a reason, or None; and whether somebody watches the job.
 
     `rejection` is set when the server no longer accepts this agent, for example because another agent owns
     the attempt.
@@ -63,6 +63,7 @@ class ServerOrders:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self.current: dict[str, Any] | None = None
+        self.is_watched = False  # a page in a browser shows the job
         self.rejection: RequestRefused | None = None
 
     def update(self, orders: list[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from anygpu.agent.link.spool import encode_points
+from anygpu.bounds import FIRST_STEPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 POINTS_PER_FRAME = 400  # less than 1 MiB even if every name has the maximum length
 # A user watches the first minute of a job line by line, so reports start at a short interval. It grows to one second,
-# which costs the training less. Metrics may always wait a little longer than output.
+# which costs the training less, and metrics may wait a little longer than output. While a page in a browser shows the
+# job, the interval is always short.
 METRICS_DELAY_FACTOR = 2.5
 SLOW_INTERVAL_S = 1.0
 SLOWS_DOWN_OVER_S = 60.0
@@ -34,12 +36,14 @@ class Reporter:
         frame_bytes: int,
         wake_sender: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        is_watched: Callable[[], bool] = lambda: False,
     ) -> None:
         self._spool = spool
         self._every_s = every_s
         self._frame_bytes = frame_bytes
         self._wake_sender = wake_sender
         self._clock = clock
+        self._is_watched = is_watched
         self._output = bytearray()
         self._points: list[Point] = []
         self._progress: dict[str, Any] = {}  # every value reported so far
@@ -64,6 +68,11 @@ class Reporter:
     def add_points(self, points: Sequence[Point]) -> None:
         self._points += points
         self._schedule_flush(METRICS_DELAY_FACTOR)
+
+    def replace_progress(self, progress: dict[str, Any]) -> None:
+        """Report the progress that the script itself reports, in place of what was read from its output."""
+        self._progress = {name: self._progress[name] for name in FIRST_STEPS if name in self._progress}
+        self.update_progress(progress)
 
     def update_progress(self, progress: dict[str, Any]) -> None:
         self._progress.update(progress)
@@ -127,6 +136,8 @@ class Reporter:
             self._due_at = at
 
     def _interval_s(self, delay_factor: float) -> float:
+        if self._is_watched():
+            return self._every_s
         grown_s = SLOW_INTERVAL_S * (self._clock() - self._started_at) / SLOWS_DOWN_OVER_S
         return max(self._every_s, min(SLOW_INTERVAL_S, max(self._every_s, grown_s) * delay_factor))
 

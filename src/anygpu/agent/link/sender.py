@@ -106,6 +106,7 @@ class ReportSender:
         self._backoff.reset()
         self._lease.renew(sent_at, float(response["lease_s"]))
         self._orders.update(response.get("orders") or [])
+        self._orders.is_watched = response.get("watched") is True
 
     def _handle_refusal(self, refusal: RequestRefused) -> None:
         if refusal.code == "gap":

@@ -259,7 +259,7 @@ class TrainingMonitor:
         self._output.script_reports_progress = True
         if "message" in progress:
             progress["message"] = self._mask.mask_text(progress["message"])
-        self._reporter.update_progress(progress)
+        self._reporter.replace_progress(progress)
 
     def _upload_checkpoint(self, announced: dict[str, Any]) -> None:
         """Upload a checkpoint that the script announced with `anygpu.checkpoint`.

@@ -7,7 +7,7 @@ in memory: it reads them from the journal.
 
 import asyncio
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
@@ -144,6 +144,7 @@ class Hub:
         self._signals: WeakValueDictionary[str, ChangeSignal] = WeakValueDictionary()
         self._listeners: dict[tuple[str, str], Callable[[str], None]] = {}
         self._closed = asyncio.Event()
+        self._watched: Counter[str] = Counter()  # pages by the job that they show
         self._reads: OrderedDict[tuple[Any, ...], tuple[float, asyncio.Future[Any]]] = OrderedDict()
 
     def on_commit(self, recorded: Sequence[Recorded]) -> None:
@@ -185,6 +186,21 @@ class Hub:
             yield
         finally:
             self.followers -= 1
+
+    @contextmanager
+    def watch(self, job_id: str) -> Iterator[None]:
+        """Count a page that shows the job, so that its agent reports at a short interval."""
+        self._watched[job_id] += 1
+        try:
+            yield
+        finally:
+            self._watched[job_id] -= 1
+            if not self._watched[job_id]:
+                del self._watched[job_id]
+
+    def is_watched(self, job_id: str) -> bool:
+        """Return whether a page shows the job, as far as this process knows."""
+        return job_id in self._watched
 
     async def read_shared(self, key: tuple[Any, ...], read: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `read`. Followers that use the same key share one read."""

@@ -142,7 +142,11 @@ class LiveSession:
         )
         kinds = frozenset(request.include or ALL_KINDS)
         batches = follow_job(self._sources, self._caller.scope, view, cursor, kinds, self._open_access())
-        return self._send_batches(request.id, batches)
+        return self._watch(view.id, self._send_batches(request.id, batches))
+
+    async def _watch(self, job_id: str, sending: Coroutine[Any, Any, None]) -> None:
+        with self._sources.hub.watch(job_id):
+            await sending
 
     def _open_access(self) -> StreamAccess:
         return self._services.stream_access.open(self._caller.token_id, self._caller.parent)

@@ -75,3 +75,34 @@ def test_a_phase_comes_after_the_output_before_it(reporter: Reporter, spool: Spo
     reporter.write_output(b"b")
     reporter.start_phase("training")
     assert kinds(spool) == ["log", "log", "phase"]
+
+
+def test_progress_of_the_script_replaces_what_was_read_from_its_output(
+    reporter: Reporter, spool: Spool
+) -> None:
+    reporter.update_progress({"fraction": 0.01, "epoch": 1, "epochs": 100, "first_epoch": 1})
+    reporter.replace_progress({"epoch": 50, "epochs": 100})
+    reporter.flush()
+    last = list(decode_frames(spool.batch(2**20)[2]))[-1][0]
+    reported = {name: last.get(name) for name in ("fraction", "epoch", "epochs", "first_epoch")}
+    assert reported == {"fraction": None, "epoch": 50, "epochs": 100, "first_epoch": 1}
+
+
+def test_a_watched_job_always_reports_at_the_short_interval(spool: Spool, clock: Clock) -> None:
+    watched = False
+    reporter = Reporter(
+        spool,
+        every_s=0.2,
+        frame_bytes=100,
+        wake_sender=lambda: None,
+        clock=clock,
+        is_watched=lambda: watched,
+    )
+    clock.now += 600
+    reporter.add_points([("loss", 1, 0.5, 0.0)])
+    reporter.add_points([("loss", 2, 0.5, 0.0)])
+    assert reporter.due_at == pytest.approx(clock.now + 1.0)
+    reporter.flush()
+    watched = True
+    reporter.add_points([("loss", 3, 0.5, 0.0)])
+    assert reporter.due_at == pytest.approx(clock.now + 0.2)
