@@ -149,6 +149,10 @@ def test_the_model_is_downloaded_with_its_hash(files_job: dict[str, Any], open_p
     shown = page.get_by_role("row", name=re.compile("model.bin")).locator(".hash")
     expect(shown).to_have_text(f"{hashlib.sha256(data).hexdigest()[:8]}…")
     take_screenshot(page, "job-artifacts")
+    phone = open_page(f"/jobs/{files_job['id']}?tab=artifacts", screen="phone")
+    expect(phone.get_by_role("link", name="Download model.bin")).to_be_visible()
+    check_accessibility(phone)
+    take_screenshot(phone, "job-artifacts-phone", full=True)
 
 
 def test_texts_tables_and_images_have_a_preview(files_job: dict[str, Any], open_page: PageOpener) -> None:
