@@ -11,6 +11,7 @@ from tests.acceptance.web.conftest import PageOpener
 from tests.acceptance.web.sample_jobs import fill_with_ended_jobs, fill_with_sample_jobs
 
 MANY = 10_000
+SCREENS = [("desktop", False), ("desktop", True), ("laptop", False), ("phone", False), ("phone", True)]
 LONGEST_TASK_MS = 100
 SCROLL_THROUGH = """
 async () => {
@@ -39,7 +40,7 @@ def web_server(tmp_path_factory: pytest.TempPathFactory, built_app: None) -> Ite
     server.stop()
 
 
-@pytest.mark.parametrize(("screen", "dark"), [("desktop", False), ("desktop", True), ("phone", False)])
+@pytest.mark.parametrize(("screen", "dark"), SCREENS)
 def test_every_state_is_shown_and_accessible(open_page: PageOpener, screen: str, dark: bool) -> None:
     page = open_page("/jobs?submitted=7d", screen=screen, dark=dark)
     table = page.get_by_role("table", name="Jobs")

@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { api, unwrap } from "@/api/client";
+import { utcOffset } from "@/lib/timezone";
 import { useProjectMessages } from "@/live/hooks";
 
 const REFRESH_MS = 60_000;
@@ -25,7 +26,8 @@ export function useProjectSummary() {
   useEffect(() => () => clearTimeout(timer.current ?? undefined), []);
   return useQuery({
     queryKey: ["summary"],
-    queryFn: () => unwrap(api.GET("/api/v1/summary")),
+    queryFn: () =>
+      unwrap(api.GET("/api/v1/summary", { params: { query: { timezone: utcOffset(new Date()) } } })),
     refetchInterval: REFRESH_MS,
   });
 }

@@ -35,6 +35,7 @@ const ROW_PX = 48;
 const CARD_PX = 110;
 const GROUP_PX = 34;
 const AHEAD_ROWS = 20;
+const FIXED_COLUMNS = 3; // box, name and status are always there
 const SMALL = window.matchMedia("(max-width: 760px)");
 
 function useIsSmall(): boolean {
@@ -96,16 +97,19 @@ export function JobsTable(props: JobsTableProps) {
           onSelectAll={onSelectAll}
         />
         <tbody>
-          {before > 0 && <Space height={before} columns={columns.length + 3} />}
+          {before > 0 && <Space height={before} />}
           {shown.map(({ index }) => {
             const item = items[index];
             if (item === undefined) return null;
             return item.kind === "group" ? (
               <tr key={item.key} ref={virtualizer.measureElement} data-index={index} className="grp">
-                <th colSpan={columns.length + 3} scope="rowgroup">
+                <th colSpan={FIXED_COLUMNS} scope="rowgroup">
                   {item.title}
                   {item.count !== null && <span className="n">{formatCount(item.count)}</span>}
                 </th>
+                {columns.map((each) => (
+                  <td key={each} className={CLASSES[each]} />
+                ))}
               </tr>
             ) : (
               <JobRow
@@ -121,7 +125,7 @@ export function JobsTable(props: JobsTableProps) {
               />
             );
           })}
-          {after > 0 && <Space height={after} columns={columns.length + 3} />}
+          {after > 0 && <Space height={after} />}
         </tbody>
       </table>
       <TableFoot snapshot={snapshot} onMore={onMore} />
@@ -178,10 +182,10 @@ function TableHead({ columns, checked, onSelectAll }: TableHeadProps): ReactNode
 }
 
 /** Takes the place of rows that are not in the page. */
-function Space({ height, columns }: { height: number; columns: number }) {
+function Space({ height }: { height: number }) {
   return (
     <tr className="space" aria-hidden="true" style={{ "--h": `${height}px` } as CSSProperties}>
-      <td colSpan={columns} />
+      <td colSpan={FIXED_COLUMNS} />
     </tr>
   );
 }
