@@ -16,7 +16,9 @@ export function useProjectSummary() {
   const client = useQueryClient();
   const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
   useProjectMessages((messages) => {
-    const counts = messages.some((each) => each.kind === "event" && COUNTED.test(each.event.type));
+    const counts = messages.some(
+      (each) => each.kind === "position" || (each.kind === "event" && COUNTED.test(each.event.type)),
+    );
     if (!counts || timer.current !== null) return;
     timer.current = setTimeout(() => {
       timer.current = null;

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { noticeOf } from "@/app/notifications";
 import type { LiveMessage } from "@/live/connection";
 import {
@@ -213,6 +213,18 @@ describe("JobListStore", () => {
     expect(store.getSnapshot().fresh).toBe(1);
     store.showFresh();
     expect(ids(store.getSnapshot().active)).toEqual(["b", "a"]);
+  });
+
+  it("looks again when the follow begins, for jobs that were submitted in between", async () => {
+    vi.useFakeTimers();
+    const first: JobPage = { jobs: [], next_cursor: null };
+    const { store } = listOf({ active: [first], finished: [{ jobs: [], next_cursor: null }] });
+    await store.start();
+    first.jobs = [job("a")];
+    store.receive([{ kind: "position", after: 7 }]);
+    await vi.runAllTimersAsync();
+    vi.useRealTimers();
+    expect(store.getSnapshot().fresh).toBe(1);
   });
 
   it("says when the list cannot be loaded, and loads it again", async () => {

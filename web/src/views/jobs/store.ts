@@ -116,6 +116,8 @@ export class JobListStore {
         this.jobs.set(message.job.id, message.job);
         changed = true;
       }
+      // Jobs may have been submitted after the list was read and before the follow began.
+      if (message.kind === "position") this.scheduleRefresh();
       if (message.kind === "event" && MOVING.has(message.event.type)) {
         if (message.event.type === "JobDeleted") this.deleted.add(message.event.job_id);
         this.scheduleRefresh();

@@ -53,7 +53,12 @@ export function useJobCounts(filters: JobFilters) {
   const client = useQueryClient();
   const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
   useProjectMessages((messages) => {
-    if (timer.current !== null || !messages.some((each) => each.kind === "event")) return;
+    if (
+      timer.current !== null ||
+      !messages.some((each) => each.kind === "event" || each.kind === "position")
+    ) {
+      return;
+    }
     timer.current = setTimeout(() => {
       timer.current = null;
       void client.invalidateQueries({ queryKey: ["job-counts"] });
