@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.server.real_server import Server
+from tests.acceptance.server.test_live import is_summary_of, open_live
 from tests.acceptance.server.test_streams import Client, ndjson, websocket
 from tests.contracts.store.conftest import postgres_url  # noqa: F401 - a fixture
 
@@ -47,6 +48,19 @@ def test_a_stream_has_what_agents_report_to_another_server(servers: tuple[Server
         assert client.log == first.ask("GET", f"/api/v1/training/{job_id}/logs").data
         steps = [point[1] for message in client.of("metrics") for point in message["points"]]
         assert steps == list(range(50))
+
+
+def test_summaries_of_jobs_come_from_any_server(servers: tuple[Server, Server]) -> None:
+    first, second = servers
+    with open_live(second) as live:
+        live.follow("p", project=True, after="now")
+        live.next()
+        short = first.submit(command=["true"])
+        live.until(is_summary_of(short, status="completed"))
+        long = first.submit(command=["sleep", "600"])
+        live.until(is_summary_of(long, status="running"))
+        first.ask("POST", f"/api/v1/training/{long}/cancel")
+        live.until(is_summary_of(long, status="cancelled"))
 
 
 def test_a_job_submitted_to_a_server_without_a_control_loop_runs(servers: tuple[Server, Server]) -> None:

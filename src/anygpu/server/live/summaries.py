@@ -73,6 +73,7 @@ class SummaryFeed:
         self._shown: dict[str, int] = {}  # hash of the newest text of each active job
         self._foreign: set[str] = set()  # jobs of other projects that reported
         self._wake = asyncio.Event()
+        self._position: int | None = None  # of the newest event that was polled
 
     def mark(self, job_id: str) -> None:
         """Note that a job, possibly of another project, has changed."""
@@ -82,7 +83,7 @@ class SummaryFeed:
 
     async def run(self) -> None:
         """Publish summaries of changed jobs until cancelled."""
-        next_tick = monotonic() + self._sources.tick_s
+        next_tick = 0.0 if self._sources.polls else monotonic() + self._sources.tick_s
         while True:
             try:
                 await asyncio.wait_for(self._wake.wait(), self._wait_s(next_tick))
@@ -94,6 +95,8 @@ class SummaryFeed:
                 if monotonic() >= next_tick:
                     next_tick = monotonic() + self._sources.tick_s
                     await self._mark_running()
+                    if self._sources.polls:
+                        await self._mark_events()
                 await self._publish_due()
             except Exception as error:  # noqa: BLE001  the next round tries again
                 self._sources.report_failure("summaries of jobs could not be read; will retry", error)
@@ -104,13 +107,21 @@ class SummaryFeed:
         return max(0.0, min(due, default=next_tick) - monotonic())
 
     async def _mark_running(self) -> None:
-        """Note the jobs whose cost grows; with other server processes, also jobs that may have changed there."""
-        if self._sources.polls:
-            self._changed.update(dict.fromkeys(self._shown))
+        """Note the jobs whose cost grows; with other server processes, also jobs that may have reported to those."""
         for view in await self._sources.running_jobs(self._scope):
             attempt = view.live_attempt
             if self._sources.polls or (attempt is not None and attempt.hourly_microusd):
                 self._changed[view.id] = None
+
+    async def _mark_events(self) -> None:
+        """Note the jobs with new events, which another server process may have written."""
+        journal, scope = self._sources.journal, self._scope
+        if self._position is None:
+            self._position = await journal.head(scope)
+        events = await journal.events(scope, after=self._position, limit=MAX_REPLAYED_EVENTS)
+        for each in events:
+            self._changed[each.job_id] = None
+            self._position = each.position
 
     async def _publish_due(self) -> None:
         now = monotonic()
