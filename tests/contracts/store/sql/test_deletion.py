@@ -17,7 +17,8 @@ from anygpu.testing.contracts.reports import points, report
 from anygpu.testing.samples.jobs import LAB, START_MS, interrupted_job, job_id
 
 JOB = job_id(1)
-KEPT = {"projects": 1, "events": 1, "deleted_jobs": 1, "job_counts": 2}  # two counts of zero
+# Two counts of zero, and what the two attempts cost.
+KEPT = {"projects": 1, "events": 1, "deleted_jobs": 1, "job_counts": 2, "costs": 2}
 
 
 async def ended_with_reports(database: Database) -> SqlJournal:
