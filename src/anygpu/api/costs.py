@@ -63,6 +63,9 @@ class CostTable(ApiModel):
     groups: list[CostGroup]
     rest: CostRest | None = Field(examples=[None])
     total: CostFigures
+    daily_microusd: list[int] | None = Field(
+        default=None, examples=[None], description="With `daily`: the total of each of `days`."
+    )
     overlap_microusd: int = Field(examples=[0])
 
 

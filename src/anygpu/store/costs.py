@@ -67,6 +67,7 @@ class CostReport:
     groups: Mapping[str, CostSums]
     total: CostSums
     daily: Mapping[Bucket, int] = field(default_factory=dict)  # costs in micro-dollars
+    daily_total: Mapping[int, int] = field(default_factory=dict)  # the same of all groups, by day
 
 
 class Costs:
@@ -104,6 +105,7 @@ class Costs:
                 groups=_by_key(query.sums(by, by_day=False), by),
                 total=total,
                 daily=_daily_costs(split, by),
+                daily_total=_daily_totals(split),
             )
 
         return await self._database.read(work)
@@ -323,6 +325,13 @@ def _daily_costs(found: Mapping[Bucket, CostSums], by: str) -> dict[Bucket, int]
         for key in _group_keys(bucket.key, by):
             costs[Bucket(bucket.day, key)] = costs.get(Bucket(bucket.day, key), 0) + sums.microusd
     return costs
+
+
+def _daily_totals(found: Mapping[Bucket, CostSums]) -> dict[int, int]:
+    totals: dict[int, int] = {}
+    for bucket, sums in found.items():
+        totals[bucket.day] = totals.get(bucket.day, 0) + sums.microusd
+    return totals
 
 
 def _group_keys(key: str, by: str) -> list[str]:

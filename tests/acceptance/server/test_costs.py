@@ -76,7 +76,8 @@ def test_the_sums_of_every_grouping_are_the_ledger(server: Server) -> None:
     assert set(by_backend) == {"cloud", "local"}
     assert sum(by_backend["cloud"]["daily_microusd"]) == whole
     assert by_backend["local"]["machine_s"] > 0
-    tags = table(server, "by=tag")
+    tags = table(server, "by=tag&daily=true")
+    assert sum(tags["daily_microusd"]) == whole
     assert {group["key"]: group["jobs"] for group in tags["groups"]} == {"dusk": 2, EVIL: 1, "": jobs + 2}
     assert sum(group["microusd"] for group in tags["groups"]) - tags["overlap_microusd"] == whole
     limited = table(server, "by=tag&limit=1")

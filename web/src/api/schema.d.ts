@@ -3053,6 +3053,13 @@ export interface components {
             rest: components["schemas"]["CostRest"] | null;
             total: components["schemas"]["CostFigures"];
             /**
+             * Daily Microusd
+             * @description With `daily`: the total of each of `days`.
+             * @default null
+             * @example null
+             */
+            daily_microusd: number[] | null;
+            /**
              * Overlap Microusd
              * @example 0
              */
@@ -10456,6 +10463,7 @@ export interface operations {
                      *         "lost_s": 22260,
                      *         "interruptions": 23
                      *       },
+                     *       "daily_microusd": null,
                      *       "overlap_microusd": 0
                      *     }
                      */

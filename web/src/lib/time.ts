@@ -2,6 +2,9 @@
 
 import { formatDuration } from "@/lib/format";
 
+/** The name of the browser's time zone. The days of sums are those of this zone. */
+export const TIMEZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+
 const MINUTE = 60;
 const DAY = 24 * 60 * MINUTE;
 

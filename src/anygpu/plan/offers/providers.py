@@ -8,7 +8,7 @@ from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer
 from anygpu.plan.offers.wording import FAST_START_S, describe_duration
 
-MAX_PROVIDERS = 16  # listed machines
+MAX_PROVIDERS = 12  # listed machines
 CONSIDERED = 200  # machines that are considered, best first
 LARGE_GPU_GIB = 40
 DAY_S = 24 * HOUR_S

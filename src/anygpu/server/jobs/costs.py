@@ -63,6 +63,9 @@ class CostReader:
             ],
             rest=_render_rest(report, others, dates),
             total=CostFigures(**_figures(report.total)),
+            daily_microusd=(
+                None if dates is None else [report.daily_total.get(day_number(day), 0) for day in dates]
+            ),
             overlap_microusd=counted - report.total.microusd,
         )
 

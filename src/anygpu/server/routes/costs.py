@@ -190,7 +190,7 @@ async def compare_costs(
     body: ComparisonBody,
     services: ServicesDep,
     caller: CallerDep,
-    limit: Annotated[int, Query(ge=1, le=100)] = 16,
+    limit: Annotated[int, Query(ge=1, le=100)] = 12,
 ) -> JsonResponse:
     """Compare what a whole workload would cost at each provider. Nothing is started.
 
