@@ -75,7 +75,8 @@ class Filler:
                 "tags": [HOSTILE]
                 if hostile
                 else chance.sample(["night", "sweep", "baseline"], chance.randrange(3)),
-                "placement": {"expected_duration": f"{max(1, round(hours * 60))}m"},
+                "resources": {"gpu": 1},
+                "placement": {"interruptible": "yes", "expected_duration": f"{max(1, round(hours * 60))}m"},
             }
         )
         person = chance.choice(["ada", "grace", "root"])

@@ -104,7 +104,7 @@ describe("axis", () => {
   });
   it("ends so that its parts are round", () => {
     expect([12_000_000, 15_720_000, 8_000_001].map((most) => axisEnd(most, 4))).toEqual([20e6, 20e6, 10e6]);
-    expect(axisEnd(0, 4)).toBe(4);
+    expect(axisEnd(0, 4)).toBe(1);
   });
   it("labels amounts without needless cents", () => {
     expect([0, 10_000_000, 2_500_000, 2000].map(formatTick)).toEqual(["$0", "$10", "$2.50", "$0.002"]);

@@ -95,12 +95,12 @@ export function dayBars(
 
 const STEPS = [1, 2, 2.5, 5, 10];
 
-/** Round steps from zero to a round number that is at least `most`, about `count` of them. */
-export function axisTicks(most: number, count = 5): number[] {
+/** Round steps from zero to a round number that is at least `most`, at most `count` of them. */
+export function axisTicks(most: number, count = 6): number[] {
   if (!(most > 0)) return [0, 1];
   const rough = most / count;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * (STEPS.find((each) => each * power >= rough * 0.999) ?? 10);
+  const step = power * (STEPS.find((each) => each * power >= rough * (1 - 1e-9)) ?? 10);
   const lines = Math.max(1, Math.ceil(most / step - 1e-9));
   return Array.from({ length: lines + 1 }, (_, index) => index * step);
 }
