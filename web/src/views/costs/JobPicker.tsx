@@ -24,7 +24,7 @@ export function JobPicker({ name, chosen, onPick }: JobPickerProps) {
       align="end"
       label="Choose a job"
       trigger={
-        <Button className="job-pick" aria-label={`Job: ${name || "choose one"}`}>
+        <Button className="job-pick" aria-label={name === "" ? undefined : `Job: ${name}`}>
           <span className="cut">{name || "Choose a job"}</span>
           <Icon name="chevronDown" size={12} />
         </Button>
