@@ -22,7 +22,7 @@ from anygpu.events.view import FOLD_VERSION
 from anygpu.spec.load import from_mapping
 from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.scope import Scope
-from anygpu.store.sql.schema import SCHEMA_VERSION
+from anygpu.store.sql.engine.schema import SCHEMA_VERSION
 from bench.peers import HOME
 from bench.server import BenchServer, Figure, quantile_ms
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from anygpu.sdk.job import NotFinished as NotFinished
     from anygpu.sdk.ml_platform import MLPlatform as MLPlatform
     from anygpu.sdk.platform import Platform as Platform
-    from anygpu.sdk.requirements import Requirements as Requirements
     from anygpu.sdk.status import Status as Status
+    from anygpu.sdk.upload.requirements import Requirements as Requirements
 
 _HOMES = {
     "Client": "client",
@@ -27,7 +27,7 @@ _HOMES = {
     "MLPlatform": "ml_platform",
     "NotFinished": "job",
     "Platform": "platform",
-    "Requirements": "requirements",
+    "Requirements": "upload.requirements",
     "Status": "status",
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from anygpu.sdk.client import Client
 from anygpu.sdk.downloads import Downloader, RemoteFile, artifact_files, file_sha256, safe_path
-from anygpu.sdk.workdir import LOCAL
+from anygpu.sdk.upload.workdir import LOCAL
 from anygpu.spec.ignore import DEFAULT_NAMES
 
 CODE_SUFFIXES = (".py", ".ipynb", ".sh")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from anygpu.sdk.platform import Platform, merge_specs
-from anygpu.sdk.requirements import Requirements, placement_from
 from anygpu.sdk.status import MICROUSD, Status
+from anygpu.sdk.upload.requirements import Requirements, placement_from
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from anygpu.sdk.client import Client
 from anygpu.sdk.context import Context
 from anygpu.sdk.http import Endpoint, EndpointLocator
 from anygpu.sdk.job import Job
-from anygpu.sdk.requirements import Requirements, placement_from
+from anygpu.sdk.upload.requirements import Requirements, placement_from
 
 
 class Platform:
@@ -49,7 +49,7 @@ class Platform:
         `packages` are Python packages to install, or the path of a requirements file. `workdir` is a directory, or
         the section of this name of the job spec. `spec` takes other fields of the job spec, such as `name` or `env`.
         """
-        from anygpu.sdk.submission import submit_job
+        from anygpu.sdk.upload.submission import submit_job
 
         what = {"code": code, "script": None if script is None else str(script), "command": command}
         target = {key: value for key, value in what.items() if value is not None}

@@ -14,30 +14,10 @@ from anygpu.errors import AnygpuError, Internal
 from anygpu.server.http import blobs, web_app
 from anygpu.server.http.errors import error_for_status, error_for_validation, problem_response
 from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLimit
-from anygpu.server.routes import (
-    backends,
-    compat,
-    costs,
-    downloads,
-    health,
-    jobs,
-    live,
-    login,
-    logs,
-    machines,
-    plan,
-    queue,
-    reports,
-    secrets,
-    series,
-    snapshots,
-    specs,
-    streams,
-    summary,
-    tokens,
-    trainers,
-    uploads,
-)
+from anygpu.server.routes import backends, costs, health, machines, queue, summary
+from anygpu.server.routes.access import login, secrets, tokens
+from anygpu.server.routes.planning import plan, snapshots, specs, trainers, uploads
+from anygpu.server.routes.training import compat, downloads, jobs, live, logs, reports, series, streams
 from anygpu.server.services import Services
 
 METHOD_NOT_ALLOWED = 405

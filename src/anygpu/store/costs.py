@@ -17,9 +17,9 @@ from sqlalchemy import Connection
 from anygpu.events.costs import CostEntry
 from anygpu.store.calendar import DayFinder, DayRange, Stretch
 from anygpu.store.scope import Scope
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import Row, fetch_all, fetch_one, placeholders
 from anygpu.store.sql.jobs import find_project
-from anygpu.store.sql.statements import Row, fetch_all, fetch_one, placeholders
 
 JOBS_PER_READ = 500
 NO_DAY = -1

@@ -13,9 +13,9 @@ from anygpu.errors import BlobMissing
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.keys import ROOT
 from anygpu.store.blobs.trash import TRASH
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.properties import get_property, set_property, set_property_once
-from anygpu.store.sql.statements import fetch_one
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.properties import get_property, set_property, set_property_once
+from anygpu.store.sql.engine.statements import fetch_one
 
 ID_KEY = "store-id"  # the blob that contains the id
 _ID, _CONFIRMED = "blob_store_id", "blob_store_id_confirmed"

@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from anygpu.events.facts import Prediction
 from anygpu.store.scope import Scope
 from anygpu.store.search import storable_text
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import Row, execute, fetch_all, fetch_one
 
 MAX_ROWS = 1_000  # upper limit for one query
 CLOCK_SKEW_MS = 3_600_000  # if clocks of control processes differ by more than this, an outcome may be missed

@@ -22,12 +22,12 @@ from anygpu.store.identity import StoreIdentity
 from anygpu.store.journal import OnCommit
 from anygpu.store.outcomes import Outcomes
 from anygpu.store.scope import SYSTEM
-from anygpu.store.sql.database import Database, open_database
 from anygpu.store.sql.deletion import purge_deleted_jobs
+from anygpu.store.sql.engine.database import Database, open_database
+from anygpu.store.sql.engine.statements import fetch_all
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.store.sql.retention import prune
-from anygpu.store.sql.statements import fetch_all
 from anygpu.store.vault.identity import SIGNING, VAULT, open_keys
 from anygpu.store.vault.profiles import Profiles
 from anygpu.store.vault.rotation import RotationResult, rotate_keys

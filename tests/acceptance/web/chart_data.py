@@ -27,13 +27,13 @@ from anygpu.events.view import JobView
 from anygpu.spec.load import from_mapping
 from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.scope import Scope
-from anygpu.store.sql import attempts
-from anygpu.store.sql.database import Database, open_database
+from anygpu.store.sql.engine.database import Database, open_database
+from anygpu.store.sql.engine.statements import execute_many
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.metric_encoding import PointColumns, encode_points, sketch
-from anygpu.store.sql.metrics import CHUNK_POINTS
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.statements import execute_many
+from anygpu.store.sql.report_store import attempts
+from anygpu.store.sql.report_store.metric_encoding import PointColumns, encode_points, sketch
+from anygpu.store.sql.report_store.metrics import CHUNK_POINTS
+from anygpu.store.sql.report_store.reports import SqlReports
 
 SCOPE = Scope(organisation="local", project="default", person="me")
 START_MS = 1_763_000_000_000

@@ -32,7 +32,7 @@ from anygpu.store.journal import Journal
 from anygpu.store.outcomes import Outcomes
 from anygpu.store.reports import ReportState
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.store.sql.database import open_database
+from anygpu.store.sql.engine.database import open_database
 from anygpu.store.sql.journal import SqlJournal
 
 SCOPE = Scope(organisation="local", project="default", person="root")

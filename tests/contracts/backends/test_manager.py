@@ -20,7 +20,7 @@ from anygpu.server.process.clock import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.sections import Resources
 from anygpu.store.scope import Scope
-from anygpu.store.sql.inline import InlineDatabase
+from anygpu.store.sql.engine.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.vault.key_file import create_private_file, new_vault_key
 from anygpu.store.vault.profiles import Profiles

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.inline import InlineDatabase
-from anygpu.store.sql.postgres import PostgresDatabase
-from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import execute
-from anygpu.store.sql.tables import METADATA
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.inline import InlineDatabase
+from anygpu.store.sql.engine.postgres import PostgresDatabase
+from anygpu.store.sql.engine.sqlite import SqliteDatabase
+from anygpu.store.sql.engine.statements import execute
+from anygpu.store.sql.engine.tables import METADATA
 
 
 @pytest.fixture(scope="session")

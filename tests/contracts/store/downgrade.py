@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from anygpu.store.sql.statements import execute
+from anygpu.store.sql.engine.statements import execute
 
 TABLES_ADDED = {
     "0002": ("profiles",),

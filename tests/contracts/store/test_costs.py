@@ -32,10 +32,10 @@ from anygpu.store.calendar import DayRange, day_number
 from anygpu.store.costs import Costs, CostSums
 from anygpu.store.scope import SYSTEM
 from anygpu.store.sql.cost_rows import COLUMNS, from_row
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.schema import current_version, upgrade
+from anygpu.store.sql.engine.statements import fetch_all
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.schema import current_version, upgrade
-from anygpu.store.sql.statements import fetch_all
 from anygpu.testing.contracts.journal import append
 from anygpu.testing.samples.jobs import LAB, LAB_OTHER_PROJECT, STRANGER, job_id, job_submitted
 

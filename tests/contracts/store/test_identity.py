@@ -6,8 +6,8 @@ import pytest
 
 from anygpu.store.blobs.contract import BlobInfo
 from anygpu.store.identity import ID_KEY, NO_ID, NO_JOBS, OTHER_ID, StoreIdentity
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.inline import InlineDatabase
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.testing.contracts.journal import submit
 from anygpu.testing.memory.blobs import MemoryBlobs

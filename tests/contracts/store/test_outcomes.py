@@ -12,11 +12,11 @@ from anygpu.events.types import JobCompleted, JobPlanned
 from anygpu.plan.predict.history import fingerprint
 from anygpu.store.outcomes import JobOutcome, Outcomes
 from anygpu.store.reports import MetricPoint, ReportBatch
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.schema import SCHEMA_VERSION, current_version, upgrade
+from anygpu.store.sql.engine.statements import execute
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
-from anygpu.store.sql.statements import execute
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import (
     LAB,

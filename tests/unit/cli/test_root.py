@@ -42,7 +42,7 @@ def test_an_unknown_command_is_not_imported() -> None:
         "anygpu.cli.jobs.run",
         "anygpu.cli.jobs.follow",
         "anygpu.sdk.platform",
-        "anygpu.sdk.submission",
+        "anygpu.sdk.upload.submission",
     ],
 )
 def test_heavy_packages_are_imported_only_when_needed(module: str) -> None:

@@ -10,10 +10,10 @@ from anygpu.events.types import CancelRequested, Event, JobCancelled, JobSubmitt
 from anygpu.store.journal import JobQuery, Journal
 from anygpu.store.reports import MetricPoint, ReportBatch, Reports
 from anygpu.store.scope import SYSTEM
-from anygpu.store.sql import metrics
-from anygpu.store.sql.inline import InlineDatabase
+from anygpu.store.sql.engine.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.report_store import metrics
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.samples.jobs import (

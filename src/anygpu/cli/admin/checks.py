@@ -98,7 +98,7 @@ def check_data(dataset: str, trainer: str, config: Mapping[str, Any]) -> Iterato
 
 
 def _check_trainer(dataset: str, trainer: str, config: Mapping[str, Any]) -> Iterator[CheckResult]:
-    from anygpu.sdk.submission import check_training
+    from anygpu.sdk.upload.submission import check_training
     from anygpu.spec import from_mapping
     from anygpu.spec.trainer_check import framework_modules
 

@@ -25,7 +25,7 @@ from anygpu.sdk import embedded
 from anygpu.sdk.client import Client
 from anygpu.sdk.context import Context, endpoint_of, find_context
 from anygpu.sdk.http import Endpoint, ServerConnection
-from anygpu.sdk.submission import find_interpreter
+from anygpu.sdk.upload.submission import find_interpreter
 
 LOW_DISK_BYTES, MIN_DISK_BYTES = 10 << 30, 1 << 30
 SKEW_S = 30.0

@@ -51,8 +51,8 @@ def _with_captured_packages(document: Document) -> tuple[Document, list[str]]:
     words = [given] if isinstance(given, str) else list(given or ())
     if CAPTURE not in words:
         return document, []
-    from anygpu.sdk.packages import capture_packages
-    from anygpu.sdk.submission import find_interpreter
+    from anygpu.sdk.upload.packages import capture_packages
+    from anygpu.sdk.upload.submission import find_interpreter
 
     python = str(document.data.get("python") or find_interpreter())
     captured = capture_packages(python, _workdir_path(document.data))
@@ -182,7 +182,7 @@ def _base_document(target: Sequence[str], is_command: bool) -> Document:
 def _job_file_document(path: Path, args: list[str]) -> Document:
     if not path.is_file():
         raise NotFound(f"There is no job file {str(path)!r}.", hint="Check the path.")
-    from anygpu.sdk.workdir import has_uploaded_files
+    from anygpu.sdk.upload.workdir import has_uploaded_files
 
     document = read_file(path)
     needs_directory = _runs_files(document.data) and not has_uploaded_files(document.data)

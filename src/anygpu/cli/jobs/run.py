@@ -191,7 +191,7 @@ def run_command(
 
 def _check_files(request: JobRequest) -> None:
     """Raise NotFound if a file that the job needs does not exist on this computer."""
-    from anygpu.sdk.workdir import has_uploaded_files
+    from anygpu.sdk.upload.workdir import has_uploaded_files
 
     data = request.document.data
     if request.sends_files and not has_uploaded_files(data):
@@ -218,8 +218,8 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
     from anygpu.cli.jobs.warnings import submission_warnings
     from anygpu.cli.terminal.transfer import TransferLine
     from anygpu.sdk.context import find_context
-    from anygpu.sdk.submission import submit_job
-    from anygpu.sdk.workdir import without_workdir
+    from anygpu.sdk.upload.submission import submit_job
+    from anygpu.sdk.upload.workdir import without_workdir
 
     client, since_ns = connect(context_name, start=True), time.time_ns()
     is_local, spec = find_context(context_name).is_embedded, request.document.data

@@ -21,7 +21,7 @@ from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.csv import csv_response
 from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.routes.jobs import parse_spec
+from anygpu.server.routes.training.jobs import parse_spec
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.store.calendar import DayRange, parse_timezone
 

@@ -34,7 +34,7 @@ from anygpu.server.jobs.machines import (
 )
 from anygpu.server.jobs.queue import is_visible
 from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.routes.jobs import JobRef, job_details
+from anygpu.server.routes.training.jobs import JobRef, job_details
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.scope import Scope
 from anygpu.tenancy.auth import Role

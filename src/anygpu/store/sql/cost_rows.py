@@ -13,7 +13,7 @@ from anygpu.events.fold import Recorded
 from anygpu.events.types import AttemptReleased, JobEdited, JobFailed, OrphanEnded, RecoveryStarted
 from anygpu.events.view import JobView
 from anygpu.store.search import storable_text
-from anygpu.store.sql.statements import Row, execute, execute_many
+from anygpu.store.sql.engine.statements import Row, execute, execute_many
 
 COLUMNS = tuple(field.name for field in fields(CostEntry))
 _KEY = ("job_id", "attempt", "part")

@@ -15,8 +15,8 @@ from anygpu.events.fold import InvalidEvent, Recorded, step
 from anygpu.events.types import DamagedEvent
 from anygpu.events.view import JobView
 from anygpu.spec.jobspec import JobSpec
+from anygpu.store.sql.engine.statements import fetch_one
 from anygpu.store.sql.event_rows import read_events
-from anygpu.store.sql.statements import fetch_one
 
 
 def decode_stored_view(job_id: str, position: int, data: str) -> JobView | None:

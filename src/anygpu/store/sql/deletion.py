@@ -15,9 +15,9 @@ from anygpu.events.types import JobDeleted
 from anygpu.store import search
 from anygpu.store.scope import Scope
 from anygpu.store.sql import jobs
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute, execute_many, fetch_all, fetch_one
 from anygpu.store.sql.event_rows import insert_events
-from anygpu.store.sql.statements import execute, execute_many, fetch_all, fetch_one
 
 ROWS_PER_TRANSACTION = 200  # up to 13 MB of logs
 

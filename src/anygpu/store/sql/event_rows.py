@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from anygpu.events.codec import decode_or_damaged, encode
 from anygpu.events.fold import Recorded
 from anygpu.events.types import DamagedEvent, Event
-from anygpu.store.sql.statements import Row, execute_many, fetch_all, fetch_one
+from anygpu.store.sql.engine.statements import Row, execute_many, fetch_all, fetch_one
 
 MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 

@@ -15,8 +15,8 @@ from anygpu.events.view import JobView
 from anygpu.store import search
 from anygpu.store.journal import COUNT_LIMIT, JobCounts, JobPage, JobQuery, has_filters
 from anygpu.store.scope import Scope
+from anygpu.store.sql.engine.statements import fetch_all, fetch_one, placeholders
 from anygpu.store.sql.jobs import COLUMNS, ViewCache, find_project, to_job_row
-from anygpu.store.sql.statements import fetch_all, fetch_one, placeholders
 
 MAX_PAGE_SIZE = 1000  # jobs on a page
 # Terms are counted up to the first limit to find the rarest group, and up to the second if all are frequent.

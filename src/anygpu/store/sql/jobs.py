@@ -17,8 +17,7 @@ from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store import search
 from anygpu.store.scope import AnyScope, Scope, SystemScope
 from anygpu.store.sql.damage import decode_stored_view, refold
-from anygpu.store.sql.event_rows import insert_events
-from anygpu.store.sql.statements import (
+from anygpu.store.sql.engine.statements import (
     Row,
     execute,
     execute_many,
@@ -28,6 +27,7 @@ from anygpu.store.sql.statements import (
     is_postgres,
     placeholders,
 )
+from anygpu.store.sql.event_rows import insert_events
 
 CACHED_VIEWS = 2048
 _NOT_FOUND_HINT = "`anygpu ls` lists the jobs of the project."

@@ -24,9 +24,9 @@ from anygpu.store.journal import (
 from anygpu.store.scope import AnyScope, Scope, SystemScope
 from anygpu.store.sql import deletion, job_query, jobs
 from anygpu.store.sql.cost_rows import record_costs
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
 from anygpu.store.sql.event_rows import read_events
-from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
 
 
 class SqlJournal:

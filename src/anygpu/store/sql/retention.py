@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one, placeholders
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import Row, execute, fetch_all, fetch_one, placeholders
 
 ATTEMPTS_PER_TRANSACTION = 20  # small, so that reports do not wait long for the transaction
 

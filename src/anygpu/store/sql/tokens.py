@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from anygpu.errors import NotFound
 from anygpu.store.scope import Scope
 from anygpu.store.search import storable_text
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one, placeholders
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import Row, execute, fetch_all, fetch_one, placeholders
 
 USED_AT_RESOLUTION_MS = 60_000  # resolution of `used_at_ms`; a write per request would be too expensive
 _COLUMNS = "id, organisation, project, person, role, label, created_at_ms, used_at_ms, expires_at_ms, parent"

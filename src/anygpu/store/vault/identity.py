@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.properties import get_property, set_property, set_property_once
-from anygpu.store.sql.statements import fetch_one
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.properties import get_property, set_property, set_property_once
+from anygpu.store.sql.engine.statements import fetch_one
 from anygpu.store.vault.key_file import (
     ACCEPT,
     KeyUnusable,

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from anygpu.errors import Conflict, NotFound
 from anygpu.store.scope import Scope
 from anygpu.store.search import storable_text
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one, for_update
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import Row, execute, fetch_all, fetch_one, for_update
 from anygpu.store.vault.vault import DecryptionFailed, Vault
 
 Json = dict[str, Any]

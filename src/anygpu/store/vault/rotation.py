@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute, fetch_all
 from anygpu.store.vault.identity import VAULT, record_key
 from anygpu.store.vault.vault import DecryptionFailed, Vault
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from anygpu.errors import InvalidSpec, NotFound, Problem, SecretMissing, TooLarge
 from anygpu.store.scope import Scope
 from anygpu.store.search import storable_text
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import execute, fetch_all, fetch_one
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute, fetch_all, fetch_one
 from anygpu.store.vault.vault import DecryptionFailed, Vault
 
 MAX_VALUE = 64 * 1024  # characters

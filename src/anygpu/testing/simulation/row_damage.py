@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection
 
-from anygpu.store.sql.inline import InlineDatabase
-from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.sql.engine.inline import InlineDatabase
+from anygpu.store.sql.engine.statements import execute, fetch_all
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 
 INTERVAL_S = 5.0

@@ -182,9 +182,9 @@ class SimWorld:
 
         Each control process opens its own journal object, which has its own cache of views, on the same database.
         """
-        from anygpu.store.sql.inline import InlineDatabase
+        from anygpu.store.sql.engine.inline import InlineDatabase
         from anygpu.store.sql.journal import SqlJournal
-        from anygpu.store.sql.reports import SqlReports
+        from anygpu.store.sql.report_store.reports import SqlReports
         from anygpu.testing.simulation.row_damage import RowDamager
 
         # The database has its own clock: a jump of a server's wall clock must not end a lease.

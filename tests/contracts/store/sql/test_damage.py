@@ -10,9 +10,9 @@ from anygpu.events.facts import Status
 from anygpu.events.types import CancelRequested, DamagedEvent, JobWaited
 from anygpu.store.journal import JobQuery
 from anygpu.store.scope import SYSTEM
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute, fetch_one, is_postgres
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.statements import execute, fetch_one, is_postgres
 from anygpu.testing.contracts.journal import always, append, positions, submit
 from anygpu.testing.samples.jobs import (
     LAB,

@@ -8,9 +8,9 @@ import pytest
 from anygpu.errors import NotFound
 from anygpu.events.fold import Recorded
 from anygpu.store.journal import JobQuery
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import now_ms
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.statements import now_ms
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import LAB, attempt_training, interrupted_job, job_id
 

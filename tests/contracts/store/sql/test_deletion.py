@@ -6,12 +6,12 @@ from sqlalchemy import Connection
 from anygpu.errors import NotFound
 from anygpu.events.types import JobWaited
 from anygpu.store.sql import deletion
-from anygpu.store.sql.database import Database
 from anygpu.store.sql.deletion import ROWS_PER_TRANSACTION, purge_deleted_jobs
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import fetch_all
+from anygpu.store.sql.engine.tables import METADATA
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.statements import fetch_all
-from anygpu.store.sql.tables import METADATA
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.contracts.reports import points, report
 from anygpu.testing.samples.jobs import LAB, START_MS, interrupted_job, job_id

@@ -3,9 +3,9 @@
 from anygpu.events.fold import fold
 from anygpu.events.view import FOLD_VERSION
 from anygpu.store.journal import JobQuery
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.statements import execute
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import LAB, attempt_training, interrupted_job, job_id
 

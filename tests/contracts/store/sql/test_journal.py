@@ -4,7 +4,7 @@ from anygpu.errors import NotFound
 from anygpu.events.types import JobSubmitted
 from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.testing.contracts.job_deletion import JobDeletionContract
 from anygpu.testing.contracts.job_search import JobSearchContract

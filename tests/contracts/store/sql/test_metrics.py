@@ -1,9 +1,9 @@
 """How metrics and telemetry are stored as they grow."""
 
 from anygpu.store.reports import MetricPoint, ReportBatch
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.statements import fetch_all, fetch_one
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import fetch_all, fetch_one
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.reports import JOB, every_point, points, report
 from anygpu.testing.samples.jobs import START_MS
 

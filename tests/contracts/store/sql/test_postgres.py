@@ -10,10 +10,10 @@ from anygpu.events.types import JobWaited
 from anygpu.store.journal import Guard
 from anygpu.store.reports import ReportBatch
 from anygpu.store.scope import SYSTEM
-from anygpu.store.sql.database import Database, Work, open_database
+from anygpu.store.sql.engine.database import Database, Work, open_database
+from anygpu.store.sql.engine.statements import execute, fetch_one
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.statements import execute, fetch_one
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.journal import always, append, submit
 from anygpu.testing.samples.jobs import LAB, START_MS, job_id
 

@@ -1,9 +1,9 @@
 import pytest
 from sqlalchemy import Connection
 
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.statements import execute
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.log_lines import LogLinesContract, texts
 from anygpu.testing.contracts.reports import ReportsContract, report
 

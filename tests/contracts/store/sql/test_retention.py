@@ -1,9 +1,9 @@
 """Deleting the reports of old jobs."""
 
 from anygpu.store.reports import ReportBatch
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.store.sql.retention import RetentionResult, prune
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.contracts.reports import JOB, points, report, whole_log

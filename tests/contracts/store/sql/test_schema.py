@@ -6,10 +6,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect
 
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
-from anygpu.store.sql.statements import execute
-from anygpu.store.sql.tables import METADATA
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.schema import SCHEMA_VERSION, current_version, upgrade
+from anygpu.store.sql.engine.statements import execute
+from anygpu.store.sql.engine.tables import METADATA
 
 
 def differences(connection: Connection) -> Sequence[object]:

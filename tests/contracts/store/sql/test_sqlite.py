@@ -17,12 +17,12 @@ from sqlalchemy import Connection
 from anygpu.errors import AnygpuError, Internal, StorageFull, StoreBusy
 from anygpu.events.fold import Recorded, fold
 from anygpu.store.reports import ReportBatch
-from anygpu.store.sql.database import Work, open_database
+from anygpu.store.sql.engine.database import Work, open_database
+from anygpu.store.sql.engine.sqlite import SqliteDatabase
+from anygpu.store.sql.engine.statements import execute as run
+from anygpu.store.sql.engine.statements import execute_many, fetch_all, fetch_one
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.reports import SqlReports
-from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import execute as run
-from anygpu.store.sql.statements import execute_many, fetch_all, fetch_one
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.journal import submit
 from anygpu.testing.samples.jobs import LAB, START_MS, job_id, job_submitted
 
@@ -32,9 +32,9 @@ from pathlib import Path
 from anygpu.events.types import JobWaited
 from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.scope import SYSTEM
-from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.sqlite import SqliteDatabase
+from anygpu.store.sql.engine.sqlite import SqliteDatabase
 from anygpu.testing.samples.jobs import LAB, job_id, job_submitted
 
 async def report(reports, number):
@@ -289,7 +289,7 @@ async def test_an_address_opens_a_file(tmp_path: Path) -> None:
 async def test_opening_a_current_database_does_not_import_alembic(tmp_path: Path) -> None:
     await (await SqliteDatabase.open(tmp_path / "anygpu.db")).close()
     program = (
-        "import sys; from pathlib import Path; from anygpu.store.sql.sqlite import SqliteDatabase;"
+        "import sys; from pathlib import Path; from anygpu.store.sql.engine.sqlite import SqliteDatabase;"
         " SqliteDatabase(Path(sys.argv[1])); sys.exit('alembic' in sys.modules)"
     )
     assert (

@@ -3,8 +3,8 @@
 import pytest
 
 from anygpu.errors import NotFound
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import fetch_all
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import fetch_all
 from anygpu.store.sql.tokens import Tokens
 from anygpu.testing.samples.jobs import LAB, STRANGER
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
 from anygpu.store.vault.key_file import create_private_file, new_vault_key
 from anygpu.store.vault.profiles import Profiles
 

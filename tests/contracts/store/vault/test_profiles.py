@@ -10,10 +10,10 @@ from tests.contracts.store.downgrade import downgrade
 from tests.contracts.store.vault.example_profiles import CREDENTIALS, put
 
 from anygpu.errors import Conflict, NotFound
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
-from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import fetch_all
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.schema import SCHEMA_VERSION, current_version, upgrade
+from anygpu.store.sql.engine.sqlite import SqliteDatabase
+from anygpu.store.sql.engine.statements import fetch_all
 from anygpu.store.vault.profiles import Profiles
 from anygpu.store.vault.secrets import Secrets
 from anygpu.store.vault.vault import DecryptionFailed

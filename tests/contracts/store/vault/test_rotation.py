@@ -6,7 +6,7 @@ import pytest
 from cryptography.fernet import Fernet
 from tests.contracts.store.vault.example_profiles import CREDENTIALS, put
 
-from anygpu.store.sql.database import Database
+from anygpu.store.sql.engine.database import Database
 from anygpu.store.vault.profiles import Profiles
 from anygpu.store.vault.rotation import RotationResult, rotate_keys
 from anygpu.store.vault.secrets import Secrets

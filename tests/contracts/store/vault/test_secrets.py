@@ -6,8 +6,8 @@ import pytest
 from cryptography.fernet import Fernet
 
 from anygpu.errors import InvalidSpec, NotFound, SecretMissing, TooLarge
-from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.statements import execute, fetch_all
 from anygpu.store.vault.key_file import create_private_file, new_vault_key
 from anygpu.store.vault.secrets import SecretInfo, Secrets
 from anygpu.testing.samples.jobs import LAB, LAB_OTHER_PROJECT, STRANGER

@@ -15,7 +15,7 @@ from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
 from anygpu.store.blobs.sweep import DAY_MS
 from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.identity import NO_JOBS, OTHER_ID, StoreIdentity
-from anygpu.store.sql.inline import InlineDatabase
+from anygpu.store.sql.engine.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.testing.contracts.blobs import keys
 from anygpu.testing.contracts.journal import submit

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from anygpu.store.sql.reports import BatchedReader
+from anygpu.store.sql.report_store.reports import BatchedReader
 
 
 class Shelf:

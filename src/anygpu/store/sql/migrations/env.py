@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from anygpu.store.sql.tables import METADATA
+from anygpu.store.sql.engine.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,1 @@
+"""What is sent with a job: its spec, working directory and requirements."""

@@ -1,0 +1,1 @@
+"""Routes for login, tokens and secrets."""

@@ -1,0 +1,1 @@
+"""Routes for what comes before a job: plans, specs, trainers, and uploads of code."""

@@ -1,0 +1,1 @@
+"""Routes for jobs: submit and control them, and read their output."""

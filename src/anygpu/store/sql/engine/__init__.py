@@ -1,0 +1,1 @@
+"""The database itself: connections, tables, migrations and statements for SQLite and PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Reports of attempts in SQL: logs, metrics and telemetry."""
