@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from anygpu.events.offers import HOUR_S, Offer
+from anygpu.events.offers import HOUR_S, MICROUSD, Offer
+from anygpu.plan.offers.availability import Availability, availability
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer
 from anygpu.plan.offers.wording import FAST_START_S, describe_duration
@@ -18,7 +19,7 @@ BILLING_STEPS = {1: "billed by the second", 60: "billed by the minute", 3600: "b
 def provider_comparison(comparison: Comparison, *, limit: int = MAX_PROVIDERS) -> dict[str, Any]:
     """Return the best machines of all providers as JSON data, cheapest first, with the recommended one."""
     offers = comparison.best_per_provider[:CONSIDERED]
-    verdicts = _verdicts([each for each in offers if not each.doubt] or offers)
+    verdicts = _verdicts([each for each in offers if _is_usable(each)] or offers)
     listed = sorted(_choose(offers, verdicts, limit), key=_cost_then_time)
     choice = comparison.choice
     return {
@@ -39,6 +40,12 @@ def _choose(offers: Sequence[RankedOffer], verdicts: dict[int, str], limit: int)
             firsts.append(each)
     ordered = [*(each for each in offers if id(each) in verdicts), *firsts, *offers]
     return list({id(each): each for each in ordered}.values())[:limit]
+
+
+def _is_usable(each: RankedOffer) -> bool:
+    """Return whether anygpu could rent the machine, at a price that is recent enough."""
+    status = availability(each.candidate, needs_consent=False)
+    return status is not Availability.COMPARISON_ONLY and not each.doubt
 
 
 def _verdicts(offers: Sequence[RankedOffer]) -> dict[int, str]:
@@ -134,5 +141,5 @@ def _longest_run_text(offer: Offer) -> str:
 def _recommendation(choice: RankedOffer) -> str:
     offer = choice.candidate.offer
     machine = " ".join(part for part in (offer.backend, offer.name) if part)
-    reasons = ", ".join(choice.pros)
-    return f"{machine}: {reasons}" if reasons else machine
+    figures = f"${_cost(choice) / MICROUSD:,.2f}", describe_duration(_time(choice))
+    return f"{machine}: {', '.join(choice.pros or figures)}"

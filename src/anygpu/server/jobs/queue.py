@@ -1,5 +1,6 @@
 """The order of waiting jobs. It is computed at most twice a second and shared by all requests."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -56,6 +57,7 @@ class QueueSnapshot:
     def __init__(self, journal: Journal, clock: Clock, policy: ControlPolicy) -> None:
         self._journal, self._clock, self._policy = journal, clock, policy
         self._read_at = float("-inf")
+        self._refreshing = asyncio.Lock()
         self._live: Sequence[JobView] = ()
         self._waiting = PoolJobCache()
         self._positions: Mapping[str, QueuePosition] = {}
@@ -83,9 +85,14 @@ class QueueSnapshot:
         return None if found is None else found.wait_s
 
     async def _refresh(self) -> None:
-        if self._clock.monotonic() - self._read_at < MAX_AGE_S:
-            return
-        self._read_at = self._clock.monotonic()
+        """Read the jobs if the snapshot is too old. Callers that arrive meanwhile wait for the same snapshot."""
+        async with self._refreshing:
+            if self._clock.monotonic() - self._read_at >= MAX_AGE_S:
+                now = self._clock.monotonic()
+                await self._read()
+                self._read_at = now
+
+    async def _read(self) -> None:
         self._live = await self._journal.live()
         now_ms, bands = self._clock.wall_ms(), FairShareRules(bands_gpu_s=self._policy.sharing.bands_slot_s)
         intact = [view for view in self._live if not view.damaged]

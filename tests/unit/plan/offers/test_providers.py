@@ -1,5 +1,6 @@
 """The comparison of providers for a workload."""
 
+from dataclasses import replace
 from typing import Any
 
 from anygpu.events.offers import Billing, Offer
@@ -52,6 +53,14 @@ def test_providers_are_listed_cheapest_first_with_verdicts() -> None:
     assert (verdicts["aws"], verdicts["lambda"], verdicts["gcp"]) == ("cheapest", "fastest", "")
     assert [each["provider"] for each in found["providers"] if each["recommended"]] == ["aws"]
     assert found["recommendation"].startswith("aws aws-A10G")
+
+
+def test_a_provider_that_cannot_be_used_gets_no_verdict() -> None:
+    closed = replace(candidate("azure", "A10G", 0.01, configured=False), has_backend=False)
+    found = compare(AWS, LAMBDA, closed)["providers"]
+    assert [each["provider"] for each in found] == ["azure", "aws", "lambda"]
+    assert [each["verdict"] for each in found] == ["", "cheapest", "fastest"]
+    assert found[0]["availability"] == "unsupported"
 
 
 def test_availability_and_features_are_told_in_words() -> None:
