@@ -46,7 +46,7 @@ def test_the_page_is_complete_and_accessible(open_page: PageOpener, screen: str,
     expect(page.get_by_role("img", name="Cost by day in")).to_be_visible()
     expect(page.get_by_role("region", name="Cost by provider").get_by_text("Cheapest")).to_have_count(1)
     check_accessibility(page)
-    name = f"costs-{screen}-{'dark' if dark else 'light'}"
+    name = f"costs-filled-{screen}-{'dark' if dark else 'light'}"
     take_screenshot(page, name)
     take_screenshot(page, f"{name}-full", full=True)
     wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
