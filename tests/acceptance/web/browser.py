@@ -31,13 +31,14 @@ window.fetch = (...words) => {
 };
 """
 SETTLED = """
-async () => {
+async (limit) => {
   const idle = () =>
     window.pendingRequests === 0 &&
     document.querySelector("main")?.innerText &&
     !document.querySelector("[aria-busy=true]");
-  for (let quiet = 0; quiet < 4; quiet += 1) {
-    if (!idle()) return false;
+  const end = performance.now() + limit;
+  for (let quiet = 0; quiet < 5; quiet = idle() ? quiet + 1 : 0) {
+    if (performance.now() > end) return false;
     await new Promise((done) => setTimeout(done, 30));
   }
   return true;
@@ -137,7 +138,7 @@ def long_tasks(page: Page, over_ms: float = 100) -> list[float]:
 
 def settle(page: Page) -> None:
     """Wait until the view shows its content: nothing is being loaded, for some frames."""
-    page.wait_for_function(SETTLED, timeout=LIMIT_MS)
+    assert page.evaluate(SETTLED, LIMIT_MS), f"{page.url} is still loading"
 
 
 @contextmanager

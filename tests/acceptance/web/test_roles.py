@@ -9,8 +9,9 @@ from tests.acceptance.web.browser import settle
 from tests.acceptance.web.conftest import PageOpener
 from tests.acceptance.web.job_states import SampleJobs, create_sample_jobs, views
 
+from anygpu.server.http.middleware import QUESTION_PATHS
+
 PRESS_MS = 2000
-QUESTIONS = ("/api/v1/plan", "/api/v1/spec/render")  # they have a body, but change nothing
 NAMES = """
 (elements) => elements
   .filter((each) => each.checkVisibility() && !each.disabled && each.ariaDisabled !== "true")
@@ -36,7 +37,7 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(open_page: PageOpener
 
 
 def is_write(request: Request) -> bool:
-    return request.method != "GET" and urlsplit(request.url).path not in QUESTIONS
+    return request.method != "GET" and urlsplit(request.url).path not in QUESTION_PATHS
 
 
 def press_every_button(page: Page, path: str, within: Locator) -> None:

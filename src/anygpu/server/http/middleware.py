@@ -19,7 +19,7 @@ from anygpu.tenancy.auth import Authenticator, Caller
 SESSION_COOKIE = "anygpu_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Requests with a body that change nothing, so that a viewer may send them.
-QUESTION_PATHS = frozenset({"/api/v1/plan", "/api/v1/spec/render"})
+QUESTION_PATHS = frozenset({"/api/v1/costs/compare", "/api/v1/plan", "/api/v1/spec/render"})
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
 PUBLIC_PREFIXES = ("/login/", "/blobs/")  # authenticated by a one-time code or a signature
 LOGIN_PATHS = frozenset({"/api/v1/login/links", "/api/v1/logout"})  # every role may use a browser
