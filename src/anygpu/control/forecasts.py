@@ -128,12 +128,15 @@ MAX_STEPS = 2_000  # per window; more frequent reports are thinned
 def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> StepTimes | None:
     """Read the times of steps from metric points.
 
-    None until the run has reported both its steps and their total.
+    None until the run has reported both its steps and their total. The steps of a run that counts only epochs are
+    its epochs.
     """
-    steps, done = _positive_int(progress.get("steps")), _positive_int(progress.get("step"))
+    steps, done = _counted_steps(progress)
     observed = _first_times(points)
     if not steps or not done or len(observed) < 2:
         return None
+    if not _positive_int(progress.get("steps")):
+        return _read_epochs(observed, steps, done)
     stride = _report_stride([step for step, _ in observed])
     first, last = observed[0][0], observed[-1][0]
     if not 0 < last <= done + stride or (last - first) // stride < 1:
@@ -145,6 +148,24 @@ def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> St
         first_step=max(1, units[0]),
         total_steps=-(-steps // stride),
         steps_per_epoch=steps // epochs // stride or None if epochs else None,
+    )
+
+
+def _counted_steps(progress: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the total and the completed number of steps, or of epochs if no total of steps is known."""
+    unit = "step" if _positive_int(progress.get("steps")) else "epoch"
+    return _positive_int(progress.get(f"{unit}s")), _positive_int(progress.get(unit))
+
+
+def _read_epochs(observed: Sequence[tuple[int, float]], epochs: int, done: int) -> StepTimes | None:
+    """Return the times of epochs; None if the metrics are not counted in epochs."""
+    first, last = observed[0][0], observed[-1][0]
+    if abs(last - done) > 1 or _report_stride([step for step, _ in observed]) != 1:
+        return None
+    return StepTimes(
+        times_s=[_time_of_step(observed, epoch) - observed[0][1] for epoch in range(first, last + 1)],
+        first_step=max(1, first),
+        total_steps=epochs,
     )
 
 
@@ -287,8 +308,8 @@ class Forecasts:
 
 
 def _has_enough_steps(progress: Mapping[str, object]) -> bool:
-    step, steps = progress.get("step"), progress.get("steps")
-    return isinstance(step, int) and isinstance(steps, int) and step >= 2 and steps > CONFIDENT_STEPS
+    steps, done = _counted_steps(progress)
+    return done >= 2 and steps > CONFIDENT_STEPS
 
 
 def _training_attempt(view: JobView, number: int) -> AttemptView | None:

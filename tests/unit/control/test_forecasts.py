@@ -43,6 +43,13 @@ def test_a_run_that_reports_every_tenth_step_is_counted_in_tens() -> None:
     assert found.times_s[:3] == [0.0, 20.0, 40.0]
 
 
+def test_the_steps_of_a_run_that_counts_only_epochs_are_its_epochs() -> None:
+    found = read_steps(points(20), {"epoch": 20, "epochs": 100})
+    assert found is not None
+    assert found.times_s == [2.0 * n for n in range(20)]
+    assert (found.first_step, found.total_steps, found.steps_per_epoch) == (1, 100, None)
+
+
 def test_steps_that_were_not_told_are_filled_in() -> None:
     seen = [each for each in points(20) if each.step not in (7, 8)]
     found = read_steps(seen, STEPS)
@@ -55,6 +62,8 @@ def test_steps_that_were_not_told_are_filled_in() -> None:
     [
         (points(20), {"step": 20}),
         (points(20), {"step": 3, "steps": 100}),  # its metrics are counted in something else
+        (points(20), {"epoch": 2, "epochs": 100}),  # its metrics are counted in steps
+        (points(20, every=10, first=10), {"epoch": 200, "epochs": 1000}),
         (points(1), STEPS),
         ([], STEPS),
         (points(20), {"step": True, "steps": "many"}),
@@ -179,6 +188,10 @@ def told(
 
 def test_a_job_that_says_no_steps_is_never_predicted() -> None:
     assert told(({"epoch": 1}, points(50)), ({"fraction": 0.5}, points(50))) == []
+
+
+def test_a_job_that_counts_only_epochs_is_predicted() -> None:
+    assert len(told(({"epoch": 20, "epochs": 100}, points(20, gap_s=700 / 20)))) == 1
 
 
 def test_the_first_steps_are_told_once_and_again_only_when_the_run_goes_otherwise() -> None:
