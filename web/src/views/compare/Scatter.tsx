@@ -21,8 +21,10 @@ export function Scatter({ runs, feeds, metrics, defaultMetric }: ScatterProps) {
   const search: Record<string, unknown> = useSearch({ strict: false });
   const navigate = useNavigate();
   const settings = compareRows(runs.map((run) => run.settings)).filter((row) => !row.equal);
+  // A setting that only some runs have would hide the others.
+  const common = settings.find(({ name }) => runs.every((run) => run.settings[name] !== undefined));
   const x =
-    typeof search.x === "string" ? search.x : settings.length > 0 ? `setting:${settings[0]!.name}` : "cost";
+    typeof search.x === "string" ? search.x : common === undefined ? "cost" : `setting:${common.name}`;
   const y = typeof search.y === "string" && metrics.includes(search.y) ? search.y : defaultMetric;
   const set = (part: Record<string, string>) =>
     void navigate({

@@ -89,8 +89,9 @@ function runLabel(job: Schemas["JobDetails"], names: readonly string[]): string 
   return unique ? job.name : `${job.name} ${shortId(job.id)}`;
 }
 
-function wallSeconds({ attempts, ended_at, updated_at }: Schemas["JobDetails"]): number {
+function wallSeconds({ attempts, ended_at }: Schemas["JobDetails"]): number {
   const [first] = attempts;
   if (first === undefined) return 0;
-  return Math.max(0, (Date.parse(ended_at ?? updated_at) - Date.parse(first.launching_at)) / 1000);
+  const end = ended_at === null ? Date.now() : Date.parse(ended_at);
+  return Math.max(0, (end - Date.parse(first.launching_at)) / 1000);
 }

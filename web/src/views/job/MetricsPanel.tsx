@@ -64,6 +64,7 @@ function MetricCharts({ job, store, names }: MetricChartsProps) {
   const problem = shown.some((name) => logScaleProblem(store.summaries.get(name)?.min ?? null) === null)
     ? null
     : "No shown metric has only values above zero, which a logarithmic scale needs.";
+  const lines = attemptLines(job);
   useCrosshairKeys(crosshair);
   useShortcuts([
     { keys: "l", label: "Logarithmic scale", group: "Job", run: () => change({ logScale: !view.logScale }) },
@@ -78,9 +79,7 @@ function MetricCharts({ job, store, names }: MetricChartsProps) {
         )}
         <span className="push" />
         {view.zoom !== null && <Button onClick={() => change({ zoom: null })}>Reset zoom</Button>}
-        {job.attempts.length > 1 && (
-          <LineKey view={view} change={change} label="Attempts" lines={attemptLines(job)} />
-        )}
+        {lines.length > 1 && <LineKey view={view} change={change} label="Attempts" lines={lines} />}
         <SmoothingSlider view={view} change={change} />
         <AxisPicker
           view={view}
@@ -109,11 +108,14 @@ function MetricCharts({ job, store, names }: MetricChartsProps) {
   );
 }
 
+/** The attempts that trained. The others have no line in any chart. */
 function attemptLines(job: Schemas["JobDetails"]) {
-  return job.attempts.map(({ number }) => ({
-    id: String(number),
-    name: String(number),
-    title: attemptLabel(number, job.attempts),
-    color: attemptColor(number),
-  }));
+  return job.attempts
+    .filter((attempt) => attempt.training_at !== null)
+    .map(({ number }) => ({
+      id: String(number),
+      name: String(number),
+      title: attemptLabel(number, job.attempts),
+      color: attemptColor(number),
+    }));
 }

@@ -121,7 +121,7 @@ function JobView({ job, jobRef }: { job: Job; jobRef: string }) {
       <JobNotice job={job} requests={requests} onResume={resume} />
       <Figures job={job} />
       {job.attempts.length > 0 && <AttemptTimeline job={job} migrate={migrate} />}
-      <JobTabs job={job} events={events} />
+      <JobTabs chosen={tab} job={job} events={events} />
       <div className="job-panels">
         <TabContent tab={tab} job={job} requests={requests} />
       </div>

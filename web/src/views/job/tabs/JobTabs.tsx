@@ -20,12 +20,13 @@ export function isTab(value: unknown): value is TabName {
 }
 
 interface JobTabsProps {
+  chosen: TabName;
   job: Job;
   events: number | null;
 }
 
 /** The tabs of the page. The chosen one is in the address. */
-export function JobTabs({ job, events }: JobTabsProps) {
+export function JobTabs({ chosen, job, events }: JobTabsProps) {
   const counts: Partial<Record<TabName, number>> = {
     checkpoints: job.attempts.reduce((total, each) => total + each.checkpoints_saved, 0),
     artifacts: job.artifacts,
@@ -40,6 +41,7 @@ export function JobTabs({ job, events }: JobTabsProps) {
           search={(old) => ({ ...old, tab: tab === "overview" ? undefined : tab })}
           resetScroll={false}
           activeOptions={{ exact: true, includeSearch: true }}
+          aria-current={tab === chosen ? "page" : undefined}
         >
           {LABELS[tab]}
           {counts[tab] !== undefined && counts[tab] > 0 && (

@@ -19,7 +19,9 @@ const number = (value: unknown): number | null => (typeof value === "number" ? v
 const object = (value: unknown): Data =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Data) : {};
 
-const join = (...parts: (string | null | undefined | false)[]): string => parts.filter(Boolean).join(", ");
+/** Parts that exist, with commas. A part that is a sentence loses its full stop if another part follows. */
+const join = (...parts: (string | null | undefined | false)[]): string =>
+  parts.filter(Boolean).join("\n").replace(/\.?\n/g, ", ");
 const attemptOf = (data: Data): string => `attempt ${number(data.attempt) ?? "?"}`;
 const money = (value: unknown): string | null => {
   const amount = number(value);

@@ -99,7 +99,7 @@ function Axis({ timeline, now, hidden }: { timeline: Timeline; now: number; hidd
       ))}
       {timeline.now !== null && (
         <span className="now" style={vars({ "--x": percentOf(timeline.now) })}>
-          <b>{clockTime(now)}</b>
+          <b>{clockTime(now, timeline.showsSeconds)}</b>
         </span>
       )}
       {timeline.joins
@@ -120,7 +120,7 @@ function Axis({ timeline, now, hidden }: { timeline: Timeline; now: number; hidd
 }
 
 const EDGE = 0.97;
-const LABEL_ROOM = 0.06;
+const LABEL_ROOM = 0.085;
 const PHONE_LABEL_ROOM = 0.16;
 
 /** Labels that would touch the label of the current time or the edge are hidden; on a phone every other one too. */

@@ -34,6 +34,8 @@ export interface Tick {
 
 export interface Timeline {
   ticks: Tick[];
+  /** The labels of the ticks contain seconds. */
+  showsSeconds: boolean;
   now: number | null;
   lanes: Lane[];
   /** Lines from the work that was kept to the attempt that continued it. `lane` is the upper lane. */
@@ -78,6 +80,7 @@ export function buildTimeline(job: Job, remaining: RemainingTime | null, now: nu
   const lanes = job.attempts.map((attempt) => buildLane(attempt, remaining, now, at));
   return {
     ticks: buildTicks(start, span),
+    showsSeconds: tickStep(span) < MINUTE,
     now: live ? at(now) : null,
     lanes,
     joins: buildJoins(lanes),
@@ -156,9 +159,13 @@ function betterSpan(
   return { from: at(Math.min(now + MOVE_MS, end)), to: at(end), at: end };
 }
 
+function tickStep(span: number): number {
+  return STEPS.find((each) => span / each <= MAX_TICKS - 1) ?? span;
+}
+
 /** Ticks at round local times, at most nine. */
 export function buildTicks(start: number, span: number): Tick[] {
-  const step = STEPS.find((each) => span / each <= MAX_TICKS - 1) ?? span;
+  const step = tickStep(span);
   const offset = new Date(start).getTimezoneOffset() * MINUTE;
   const first = Math.ceil((start - offset) / step) * step + offset;
   const ticks: Tick[] = [];
