@@ -20,7 +20,9 @@ export function HelpDialog() {
                     <dt>{each.label}</dt>
                     <dd>
                       {each.keys.split(" ").map((key) => (
-                        <kbd key={key}>{key.replace("mod+", "Ctrl ")}</kbd>
+                        <kbd key={key}>
+                          {key.replace(/mod\+(.)/, (_, letter: string) => `Ctrl ${letter.toUpperCase()}`)}
+                        </kbd>
                       ))}
                     </dd>
                   </div>

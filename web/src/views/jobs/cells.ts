@@ -36,7 +36,7 @@ function queueText(job: JobSummary): string {
 
 function interruptionsText(job: JobSummary): string {
   if (job.interruptions === 0) return "";
-  const lost = job.work_lost_s > 0 ? `, ${formatDuration(job.work_lost_s)} lost` : "";
+  const lost = job.work_lost_s >= 1 ? `, ${formatDuration(job.work_lost_s)} lost` : "";
   return `${plural(job.interruptions, "interruption")}${lost}`;
 }
 

@@ -8,11 +8,8 @@ import { useNow } from "@/ui/Time";
 import { LaneRow } from "@/views/job/timeline/LaneRow";
 import type { Job } from "@/views/job/merge";
 import { remainingTime } from "@/views/job/figures/values";
-import { buildTimeline, type Timeline } from "@/views/job/timeline/model";
+import { buildJoins, buildTimeline, mainLanes, type Join, type Timeline } from "@/views/job/timeline/model";
 import "./timeline.css";
-
-const MAX_LANES = 8;
-const KEPT_LANES = 6;
 
 interface AttemptTimelineProps {
   job: Job;
@@ -25,21 +22,21 @@ export function AttemptTimeline({ job, migrate }: AttemptTimelineProps) {
   const now = useNow();
   const [showAll, setShowAll] = useState(false);
   const timeline = buildTimeline(job, remainingTime(job, now), now);
-  const hidden = showAll || timeline.lanes.length <= MAX_LANES ? 0 : timeline.lanes.length - KEPT_LANES;
-  const lanes = timeline.lanes.slice(hidden);
+  const lanes = showAll ? timeline.lanes : mainLanes(timeline.lanes);
+  const hidden = timeline.lanes.length - lanes.length;
   return (
     <section className="panel tl" aria-labelledby="h-attempts">
       <header>
         <h2 id="h-attempts">Attempts</h2>
         {hidden > 0 && (
           <Button look="quiet" onClick={() => setShowAll(true)}>
-            Show {plural(hidden, "earlier attempt")}
+            Show {plural(hidden, "more attempt")}
           </Button>
         )}
         <TimelineKey />
       </header>
       <div className="tl-body">
-        <Axis timeline={timeline} now={now} hidden={hidden} />
+        <Axis timeline={timeline} now={now} joins={buildJoins(lanes)} />
         <ol>
           {lanes.map((lane) => (
             <LaneRow
@@ -85,7 +82,13 @@ function TimelineKey() {
   );
 }
 
-function Axis({ timeline, now, hidden }: { timeline: Timeline; now: number; hidden: number }) {
+interface AxisProps {
+  timeline: Timeline;
+  now: number;
+  joins: readonly Join[];
+}
+
+function Axis({ timeline, now, joins }: AxisProps) {
   return (
     <div className="axis" aria-hidden="true">
       {timeline.ticks.map((tick, index) => (
@@ -102,19 +105,17 @@ function Axis({ timeline, now, hidden }: { timeline: Timeline; now: number; hidd
           <b>{clockTime(now, timeline.showsSeconds)}</b>
         </span>
       )}
-      {timeline.joins
-        .filter((join) => join.lane >= hidden)
-        .map((join) => (
-          <span
-            key={join.lane}
-            className="join"
-            style={vars({
-              "--x": percentOf(join.from),
-              "--w": percentOf(join.to - join.from),
-              "--lane": join.lane - hidden,
-            })}
-          />
-        ))}
+      {joins.map((join) => (
+        <span
+          key={join.lane}
+          className="join"
+          style={vars({
+            "--x": percentOf(join.from),
+            "--w": percentOf(join.to - join.from),
+            "--lane": join.lane,
+          })}
+        />
+      ))}
     </div>
   );
 }

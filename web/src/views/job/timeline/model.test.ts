@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { attempt, job, START } from "@/views/job/samples";
-import { buildTicks, buildTimeline, secondsBetween } from "@/views/job/timeline/model";
+import { buildJoins, buildTicks, buildTimeline, mainLanes, secondsBetween } from "@/views/job/timeline/model";
 
 const at = (seconds: number) => new Date(START + seconds * 1000).toISOString();
 const first = attempt({
@@ -25,8 +25,9 @@ describe("buildTimeline", () => {
     expect(one!.note).toMatchObject({ side: "right" });
     expect(two!.training!.to).toBeCloseTo(2000 / span);
     expect(two!.note).toBeNull();
-    expect(timeline.joins).toHaveLength(1);
-    expect(timeline.joins[0]!.to).toBeCloseTo(1200 / span);
+    const joins = buildJoins(timeline.lanes);
+    expect(joins).toHaveLength(1);
+    expect(joins[0]!.to).toBeCloseTo(1200 / span);
     expect(timeline.now).toBeCloseTo(2000 / span);
   });
 
@@ -51,6 +52,19 @@ describe("buildTimeline", () => {
     const timeline = buildTimeline(job({ attempts: [] }), null, START);
     expect(timeline.lanes).toEqual([]);
     expect(timeline.now).toBe(0);
+  });
+});
+
+describe("mainLanes", () => {
+  it("leaves out attempts that never trained, and joins the others", () => {
+    const waits = Array.from({ length: 10 }, (_, index) =>
+      attempt({ number: index + 2, launching_at: at(1000), training_at: null, ended_at: at(1001) }),
+    );
+    const last = { ...second, number: 12 };
+    const { lanes } = buildTimeline(job({ attempts: [first, ...waits, last] }), null, START + 2000_000);
+    const shown = mainLanes(lanes);
+    expect(shown.map((lane) => lane.attempt.number)).toEqual([1, 12]);
+    expect(buildJoins(shown)).toHaveLength(1);
   });
 });
 

@@ -38,10 +38,11 @@ export interface Timeline {
   showsSeconds: boolean;
   now: number | null;
   lanes: Lane[];
-  /** Lines from the work that was kept to the attempt that continued it. `lane` is the upper lane. */
-  joins: (Span & { lane: number })[];
   better: (Span & { at: number }) | null;
 }
+
+/** A line from the work that was kept to the attempt that continued it. `lane` is the upper lane. */
+export type Join = Span & { lane: number };
 
 export interface RemainingTime {
   seconds: number;
@@ -83,7 +84,6 @@ export function buildTimeline(job: Job, remaining: RemainingTime | null, now: nu
     showsSeconds: tickStep(span) < MINUTE,
     now: live ? at(now) : null,
     lanes,
-    joins: buildJoins(lanes),
     better: live ? betterSpan(job, remaining, now, at) : null,
   };
 }
@@ -138,7 +138,17 @@ function notePlace(from: number, to: number): Lane["note"] {
   return roomRight >= NOTE_ROOM || roomRight >= from ? { at: to, side: "right" } : { at: from, side: "left" };
 }
 
-function buildJoins(lanes: readonly Lane[]): Timeline["joins"] {
+const MAX_LANES = 8;
+const KEPT_LANES = 6;
+
+/** The lanes that are shown at first. Of many, these are the attempts that trained, and the newest one. */
+export function mainLanes(lanes: readonly Lane[]): readonly Lane[] {
+  if (lanes.length <= MAX_LANES) return lanes;
+  const main = lanes.filter((lane) => lane.training !== null || lane === lanes.at(-1));
+  return main.length <= MAX_LANES ? main : main.slice(-KEPT_LANES);
+}
+
+export function buildJoins(lanes: readonly Lane[]): Join[] {
   return lanes.slice(1).flatMap((lane, index) => {
     const before = lanes[index]!;
     const kept = before.lost?.from ?? before.training?.to ?? before.starting?.to;

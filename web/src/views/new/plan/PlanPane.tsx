@@ -83,12 +83,18 @@ function announcementOf(plan: Plan, draft: Draft): string {
   return `Plan: ${plural(compared, "offer")} compared, ${formatCount(fitting)} fit. ${best}`;
 }
 
+const FIRST_STEPS: Record<Draft["source"], string> = {
+  code: "Write or drop a script.",
+  trainer: "Choose a trainer and a dataset.",
+  command: "Write a command.",
+};
+
 function NoPlan({ draft, planned }: { draft: Draft; planned: PlanState }) {
   if (planned.problem !== null) return null;
   if (!isRunnable(draft)) {
     return (
       <EmptyState title="No plan yet" small>
-        Write or drop a script on the left. Machines, costs and times are compared here as you type.
+        {FIRST_STEPS[draft.source]} Machines, costs and times are compared here as you type.
       </EmptyState>
     );
   }
