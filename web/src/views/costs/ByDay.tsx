@@ -99,6 +99,13 @@ interface BarsProps {
 function Bars({ table, summary, month, search }: BarsProps) {
   const expected = summary.month === month ? (summary.projection?.days ?? []) : [];
   const days = dayBars(daysOfMonth(month), table, search.by, expected);
+  if (days.every((day) => day.total === 0 && !day.expected)) {
+    return (
+      <EmptyState small title={`Nothing was paid in ${formatMonth(month)}`}>
+        Only machines without a price were used.
+      </EmptyState>
+    );
+  }
   return (
     <div className="body">
       {search.table ? (

@@ -93,11 +93,12 @@ export function dayBars(
   });
 }
 
-const STEPS = [1, 2, 2.5, 5, 10];
+const DOLLAR = 1_000_000;
+const STEPS = [1, 2, 5, 10];
 
 /** Round steps from zero to a round number that is at least `most`, at most `count` of them. */
 export function axisTicks(most: number, count = 6): number[] {
-  if (!(most > 0)) return [0, 1];
+  if (!(most > 0)) return [0, DOLLAR];
   const rough = most / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * (STEPS.find((each) => each * power >= rough * (1 - 1e-9)) ?? 10);
@@ -107,7 +108,7 @@ export function axisTicks(most: number, count = 6): number[] {
 
 /** The end of an axis with `parts` equal round steps that is at least `most`. */
 export function axisEnd(most: number, parts: number): number {
-  const step = axisTicks(Math.max(most, 1) / parts, 1).at(-1)!;
+  const step = axisTicks(most / parts, 1).at(-1)!;
   return step * parts;
 }
 
