@@ -41,6 +41,7 @@ from anygpu.store.journal import Decide, Journal
 from anygpu.store.reports import MetricPoint, ReportBatch, Reports
 from anygpu.store.scope import Scope
 
+TOGETHER = 200  # jobs that are stored at the same time
 SCOPE = Scope(organisation="local", project="default", person="root")
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 LOST = Failure(code="preempted", message="aws took the machine back", blame=Blame.PREEMPTION)
@@ -241,8 +242,10 @@ async def store_job(journal: Journal, reports: Reports, number: int, job: Sample
 async def _fill(state: Path, jobs: list[SampleJob]) -> None:
     now_ms = round(time.time() * 1000)
     async with open_stores(state) as (journal, reports):
-        for number, job in enumerate(jobs, 1):
-            await store_job(journal, reports, number, job, now_ms)
+        # The journal commits what arrives together at once.
+        for start in range(0, len(jobs), TOGETHER):
+            numbered = enumerate(jobs[start : start + TOGETHER], start + 1)
+            await asyncio.gather(*(store_job(journal, reports, n, job, now_ms) for n, job in numbered))
 
 
 def fill_with_sample_jobs(state: Path) -> None:

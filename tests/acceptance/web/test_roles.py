@@ -12,6 +12,13 @@ from tests.acceptance.web.job_states import SampleJobs, create_sample_jobs, view
 from anygpu.server.http.middleware import QUESTION_PATHS
 
 PRESS_MS = 2000
+WITHOUT_ACTIONS = (
+    "job-log",
+    "job-plan",
+    "job-events",
+    "job-spec",
+    "new-clone",
+)  # or only those of other views
 NAMES = """
 (elements) => elements
   .filter((each) => each.checkVisibility() && !each.disabled && each.ariaDisabled !== "true")
@@ -29,7 +36,9 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(open_page: PageOpener
     writes: list[str] = []
     page.on("request", lambda request: writes.append(request.url) if is_write(request) else None)
     press_every_button(page, "/jobs", page.locator("body"))
-    for _, path in views(jobs):
+    for name, path in views(jobs):
+        if name in WITHOUT_ACTIONS:
+            continue
         page.goto(path)
         settle(page)
         press_every_button(page, path, page.locator("main"))
