@@ -4,11 +4,14 @@ export const NBSP = "\u00a0";
 
 const integer = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const MICRO = 1_000_000;
+/** Smaller amounts are written as smaller than this one. */
+const SMALLEST = 100;
 
 /** 6630000 micro-dollars as "$6.63". Amounts below one cent keep two significant digits. */
 export function formatMoney(microusd: number): string {
   const dollars = Math.abs(microusd) / MICRO;
   const sign = microusd < 0 ? "−" : "";
+  if (microusd > 0 && microusd < SMALLEST) return "<$0.0001";
   if (dollars > 0 && dollars < 0.01) return `${sign}$${trimZeros(dollars.toPrecision(2))}`;
   if (dollars >= 10_000) return `${sign}$${integer.format(dollars)}`;
   return `${sign}$${dollars.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
