@@ -142,6 +142,10 @@ def test_the_keyboard_selects_compares_and_opens(page: Page, submit: Submit) -> 
 
 def test_selected_jobs_are_tagged(page: Page, web_server: Server, submit: Submit) -> None:
     jobs = [submit("tagged-1", tags=["old"]), submit("tagged-2")]
+    expect(row(page, "tagged-1")).to_be_visible()
+    expect(
+        row(page, "tagged-2")
+    ).to_be_visible()  # a new job waits behind a button while another one is selected
     for name in ("tagged-1", "tagged-2"):
         row(page, name).get_by_role("checkbox").check()
     page.keyboard.press("t")
