@@ -32,7 +32,7 @@ def test_every_view_is_accessible(open_page: PageOpener, jobs: SampleJobs, dark:
     for name, path in views(jobs):
         page.goto(path)
         settle(page)
-        take_screenshot(page, f"{name}-{screen}-{'dark' if dark else 'light'}")
+        take_screenshot(page, f"view-{name}-{screen}-{'dark' if dark else 'light'}")
         problems += accessibility_problems(page)
         if screen == "phone" and (wide := page.evaluate(OVERFLOW)) > 0:
             problems.append(f"{path} is {wide} px wider than the screen")
