@@ -107,11 +107,14 @@ function CostBar({ offer, end, isChosen }: { offer: Offer; end: number; isChosen
 }
 
 function costRange({ cost_microusd: { low, high } }: Offer): string {
-  return formatInterval(formatMoney(low), formatMoney(high).replace("$", ""));
+  return formatInterval(formatMoney(low), formatMoney(high));
 }
 
+/** Times that differ by more than this factor have a unit each: in hours, "1 m" would be "0.0". */
+const SHARED_UNIT_RATIO = 15;
+
 function timeRange({ seconds: { low, high } }: Offer): string {
-  if (low < high / 50) return formatInterval(roundedAge(low), roundedAge(high));
+  if (low < high / SHARED_UNIT_RATIO) return formatInterval(roundedAge(low), roundedAge(high));
   if (high < 120) return formatInterval(formatDuration(low), formatDuration(high));
   const [divisor, unit] = high >= 2 * 86_400 ? [86_400, "d"] : high >= 3600 ? [3600, "h"] : [60, "m"];
   const text = (seconds: number) => {
