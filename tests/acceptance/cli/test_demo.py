@@ -29,17 +29,17 @@ def test_the_demo_resumes_elsewhere_after_a_preemption_and_the_bills_agree(alone
 
 @pytest.mark.slow
 def test_in_a_terminal_the_demo_keeps_its_pages_until_a_key_is_pressed(alone: Shell) -> None:
-    pid, terminal = start(alone, "demo", "--epochs", "60")
+    pid, terminal = start(alone, "demo", "--epochs", "300")  # it must not end before the preemption
     seen = shown_until(terminal, "(works once)", 120)
     link = re.findall(r"http://127\.0\.0\.1:\d+/login/\S+\?next=/jobs/[0-9a-f-]+", seen)[0]
     with urllib.request.urlopen(link, timeout=30) as page:
         assert "/jobs/" in page.url
         assert b"<title>anygpu</title>" in page.read()
-    shown_until(terminal, "Press a key to stop it.", 120)
+    seen += shown_until(terminal, "Press a key to stop it.", 120)
     url = link.partition("/login/")[0]
     with urllib.request.urlopen(f"{url}/healthz", timeout=30) as health:
         assert health.status == 200
     os.write(terminal, b"x")
-    assert exit_code(pid, terminal) == 0
+    assert exit_code(pid, terminal) == 0, seen
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{url}/healthz", timeout=30)
