@@ -45,7 +45,9 @@ def test_a_value_the_framework_refuses_is_named_without_a_traceback(
     trainer = get_trainer(
         model, dataset_path=data, output_dir=tmp_path, target="species", epochs=2, **setting
     )
-    with pytest.raises(BadConfig, match=f"{model}: .*{said}") as refused:
+    with pytest.raises(
+        BadConfig, match=f"the model {model} refuses a setting; change it: .*{said}"
+    ) as refused:
         trainer.train()
     assert " at /" not in str(refused.value)
 

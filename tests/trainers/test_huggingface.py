@@ -172,7 +172,7 @@ def test_a_trained_model_in_a_folder_is_trained_further(tmp_path: Path, opinions
     ("settings", "said"),
     [
         ({"model": "distilbertt"}, "did you mean 'distilbert'"),
-        ({"model": "vit"}, "'vit' cannot be used for text-classification"),
+        ({"model": "vit"}, "'vit' cannot be used for the task text-classification"),
         ({"tokenizer": "nowhere"}, "tokenizer: no tokenizer can be loaded from nowhere"),
         ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES"),
         ({"model_config": 3}, "model_config: 3 is not a mapping"),
