@@ -32,7 +32,7 @@ test: web  ## all tests but those of the next two targets
 	@$(BIN)/python -m scripts.build_web run test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not extended" $(ARGS)
 
-test-extended: web  ## installations, a user's first hour, and random requests to every route
+test-extended: web  ## installations, a user's first hour, long scenarios, and random requests to every route
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m extended tests/acceptance $(ARGS)
 
 $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py scripts/torchvision_operators.py

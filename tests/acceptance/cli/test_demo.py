@@ -27,6 +27,7 @@ def test_the_demo_resumes_elsewhere_after_a_preemption_and_the_bills_agree(alone
     assert set(Path(tempfile.gettempdir()).glob("anygpu-demo-*")) <= before
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_in_a_terminal_the_demo_keeps_its_pages_until_a_key_is_pressed(alone: Shell) -> None:
     pid, terminal = start(alone, "demo", "--epochs", "300")  # it must not end before the preemption

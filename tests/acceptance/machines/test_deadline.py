@@ -20,6 +20,7 @@ def rented(tmp_path: Path) -> Iterator[tuple[Cloud, Server]]:
         yield both
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 def test_taken_back_on_spot_it_is_done_on_demand_before_its_deadline(rented: tuple[Cloud, Server]) -> None:

@@ -49,6 +49,7 @@ def submit(server: Server, number: int) -> str:
     )
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_twenty_jobs_finish_and_every_bill_agrees(cloud: Cloud, server: Server) -> None:
