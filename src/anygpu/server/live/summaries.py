@@ -7,7 +7,7 @@ summary of a job matters, so a slow follower keeps one text for each job that ch
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 
 from anygpu.errors import NotFound
@@ -85,11 +85,9 @@ class SummaryFeed:
         """Publish summaries of changed jobs until cancelled."""
         next_tick = 0.0 if self._sources.polls else monotonic() + self._sources.tick_s
         while True:
-            try:
+            with suppress(TimeoutError):  # then a job is due, or the next tick is
                 await asyncio.wait_for(self._wake.wait(), self._wait_s(next_tick))
                 await asyncio.sleep(COLLECT_S)
-            except TimeoutError:
-                pass  # a job is due, or the next tick is
             self._wake.clear()
             try:
                 if monotonic() >= next_tick:
