@@ -33,6 +33,8 @@ COUNT_RULE = f"a whole number from 0 to {MAX_INTEGER}"
 DIRECTORY_MARK = ".anygpu-checkpoint"
 
 _directory = os.environ.get("ANYGPU_DIR", "")
+# Metrics, checkpoints and artifacts come from rank 0 only, if anygpu started several processes.
+_is_other_rank = "ANYGPU_LAUNCHER" in os.environ and os.environ.get("RANK", "0") != "0"
 _fd = -1
 _last_line_partial = False
 _warned: set[str] = set()
@@ -44,7 +46,7 @@ _progress_written_at = float("-inf")
 
 def log(metrics: Mapping[str, Any] | None = None, step: int | None = None, **more: Any) -> None:
     """Record metrics: `anygpu.log(loss=0.2, step=120)` or `anygpu.log({"val/loss": 0.2}, step=120)`."""
-    if not _directory:
+    if not _directory or _is_other_rank:
         return
     numbers = more if metrics is None else _merge(metrics, more)
     for value in numbers.values():
@@ -74,7 +76,7 @@ def progress(
     `epoch` is the number of completed epochs. An argument that is left out keeps its last value. The call is
     cheap: progress is written with the next `log`, or by itself at most five times a second.
     """
-    if not _directory:
+    if not _directory or _is_other_rank:
         return
     for name, value in (("step", step), ("steps", steps), ("epoch", epoch), ("epochs", epochs)):
         if value is not None:
@@ -192,7 +194,7 @@ def _add_progress(name: str, number: float | None, given: Any, rule: str) -> Non
 def _append(line: dict[str, Any]) -> None:
     """Append a line to points.jsonl with a single write, so that lines of threads and child processes do not mix."""
     global _fd, _last_line_partial, _progress_written_at, _pending_progress
-    if not _directory:
+    if not _directory or _is_other_rank:
         return
     if _pending_progress:
         line["p"], _pending_progress, _progress_written_at = _pending_progress, {}, time.monotonic()
@@ -222,7 +224,7 @@ def _after_fork() -> None:
 
 def _announce(kind: str, folder: str, path: str | os.PathLike[str], fields: dict[str, Any]) -> str | None:
     """Copy a file or directory, then announce the copy to the agent. Return its directory; None if copying failed."""
-    if not _directory:
+    if not _directory or _is_other_rank:
         return None
     try:
         source = os.path.abspath(os.fspath(path))

@@ -44,6 +44,11 @@ class ServerSettings:
         maximum=65535,
     )
     agent_url: str = setting("", "URL that agents use; empty: the address of the agent listener")
+    agent_shared_url: str = setting(
+        "",
+        "URL that leads agents to any of the servers, such as that of a proxy or a Kubernetes Service; agents use it "
+        "beside the servers' own addresses",
+    )
     signing_key: str = setting(
         "", "file with the key that signs URLs and attempt tokens; empty: in the state directory"
     )
@@ -97,7 +102,7 @@ class AgentSettings:
     """Intervals and time limits that agents receive when they claim an attempt."""
 
     lease_s: float = setting(
-        60.0, "seconds without contact to the server after which an agent stops its job", minimum=1
+        60.0, "seconds without contact with the server after which an agent stops its job", minimum=1
     )
     heartbeat_s: float = setting(5.0, "seconds between heartbeats of an agent", minimum=0.1)
     report_every_s: float = setting(0.2, "seconds between reports of an agent", minimum=0.01)
@@ -133,7 +138,12 @@ class ControlSettings:
     allow_paid: bool = setting(
         False, "whether jobs may use paid machines although neither their spec nor an option asks for it"
     )
-    claim_limit_s: float = setting(600.0, "seconds a new machine has until its agent connects", minimum=1)
+    claim_limit_s: float = setting(
+        600.0,
+        "seconds a new machine has until its agent connects, after its time in a queue and after the "
+        "`start_limit_s` of its backend",
+        minimum=1,
+    )
     spot_tick_s: float = setting(
         600.0, "seconds between choices of spot or on demand for jobs with a deadline", minimum=1
     )
@@ -150,7 +160,9 @@ class ControlSettings:
         20.0, "seconds of machine time that the budget reserves for ending the machine", minimum=0
     )
     leader_ttl_s: float = setting(
-        15.0, "seconds a control process remains leader without renewing its lease", minimum=1
+        15.0,
+        "seconds a server process remains leader, and in the list of servers, without renewing its lease",
+        minimum=1,
     )
     poll_events_s: float = setting(
         1.0, "seconds between checks for events of other server processes", minimum=0.05
@@ -193,7 +205,31 @@ class LocalSettings:
     attempts: str = setting(
         "", "directory of attempts; servers on one host can share it and take over each other's attempts"
     )
+    relay: str = setting(
+        "", "how agents on this machine reach the server: directory or storage (a relay); empty: directly"
+    )
     gpu_locks: str = setting("", "directory of GPU locks, shared by all servers on this host; empty: in /tmp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """Settings of the relay, through which agents without a route to the server send their messages."""
+
+    directory: str = setting(
+        "", "directory for messages, shared by the server and the machines of the agents; empty: none"
+    )
+    agent_directory: str = setting(
+        "", "path of relay.directory on the machines of the agents; empty: the same path"
+    )
+    poll_s: float = setting(
+        1.0, "seconds between two searches for new messages of agents", minimum=0.05, maximum=20
+    )
+    url_life_s: float = setting(
+        518_400.0,
+        "seconds that signed URLs for messages in a bucket are valid; they are renewed while a job runs",
+        minimum=60,
+        maximum=604_800,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +296,7 @@ class Settings:
     queue: QueueSettings = QueueSettings()
     local: LocalSettings = LocalSettings()
     limits: LimitSettings = LimitSettings()
+    relay: RelaySettings = RelaySettings()
     catalog: CatalogSettings = CatalogSettings()
     backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name, not validated
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -296,6 +333,7 @@ SECTIONS: dict[str, type[Any]] = {
     "queue": QueueSettings,
     "local": LocalSettings,
     "limits": LimitSettings,
+    "relay": RelaySettings,
     "catalog": CatalogSettings,
 }
 

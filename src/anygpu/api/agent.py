@@ -17,6 +17,9 @@ class ClaimRequest(ApiModel):
     ticket: str = Field(max_length=1000)
     claimant: str = Field(max_length=128)
     host: dict[str, Any]
+    node: int = Field(
+        default=0, ge=0, le=1023, description="Number of the node, of an attempt on several nodes."
+    )
 
 
 class AttemptAssignment(ApiModel):
@@ -31,6 +34,7 @@ class AttemptAssignment(ApiModel):
     heartbeat_s: float
     report_every_s: float
     telemetry_every_s: float
+    urls: list[str] = Field(default=[], description="Addresses of all servers that share the database.")
     work: dict[str, Any]
 
 
@@ -51,6 +55,7 @@ class ReportReceipt(ApiModel):
     lease_s: float
     orders: list[AgentOrder]
     watched: bool
+    urls: list[str] = Field(default=[], description="Addresses of all servers that share the database.")
 
 
 class CurrentOrders(ApiModel):
@@ -59,6 +64,33 @@ class CurrentOrders(ApiModel):
     version: int
     orders: list[AgentOrder]
     lease_s: float
+
+
+class NodeReadiness(ApiModel):
+    """The message of an agent whose node is prepared and which waits for the other nodes of its attempt."""
+
+    address: str = Field(description="Name or address at which the other nodes reach this node.")
+    port: int = Field(description="A free port of this node.")
+
+
+class NodeDeparture(ApiModel):
+    """The message of an agent that stops one node of an attempt on several nodes."""
+
+    message: str = Field(default="", description="What the agent was told, such as a preemption notice.")
+    reason: str = Field(
+        default="",
+        description="`timeout` if the job has reached its time limit; else its machine is taken away.",
+    )
+
+
+class StartSignal(ApiModel):
+    """The answer to an agent that waits: whether all nodes are ready, and where the processes find each other."""
+
+    start: bool
+    missing: list[int] = Field(description="Nodes that are not ready yet.")
+    master_addr: str | None = None
+    master_port: int | None = None
+    orders: list[AgentOrder]
 
 
 class ChunkDescription(ApiModel):
@@ -129,3 +161,7 @@ class Acknowledgement(ApiModel):
     """The server's confirmation that a commit (a checkpoint, an artifact or the end) was stored."""
 
     ok: bool
+    wait: bool = Field(
+        default=False,
+        description="The agent of a node stays until the other nodes of its attempt have ended.",
+    )

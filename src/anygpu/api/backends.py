@@ -7,6 +7,54 @@ from pydantic import Field
 from anygpu.api.base import TIME, ApiModel, RequestModel
 
 
+class GpuOffer(ApiModel):
+    """An offer with a GPU."""
+
+    name: str = Field(examples=["gpu_1x_a10"])
+    region: str = Field(examples=["us-west-1"])
+    gpu: str = Field(examples=["A10"])
+    gpus: int = Field(examples=[1])
+    gpu_memory_gib: float = Field(examples=[24])
+    interruptible: bool = Field(examples=[False])
+    price_microusd_per_hour: int = Field(examples=[750_000])
+
+
+class BackendCheckReport(ApiModel):
+    """Whether the credentials of a backend work, the limits of the account, and the backend's offers."""
+
+    name: str = Field(examples=["lab"])
+    valid: bool = Field(examples=[True])
+    why: str = Field(examples=[""])
+    quota: str = Field(examples=[""])
+    balance_microusd: int | None = Field(examples=[None])
+    offers: int = Field(examples=[12])
+    refused: int = Field(examples=[0])
+    refused_why: str = Field(examples=[""])
+    cheapest_gpu: GpuOffer | None
+
+
+class BackendProblem(ApiModel):
+    """Why the last request of a kind to a backend failed, and when."""
+
+    request: str = Field(examples=["offers"], description="`account`, `offers` or `launch`.")
+    message: str = Field(examples=["the API key is not valid"])
+    at: str = Field(examples=[TIME])
+
+
+class BackendHealth(ApiModel):
+    """What the server that answers has learned about a backend from its own requests since it started.
+
+    A changed configuration begins with an empty one. A later success of the same kind of request removes a problem.
+    """
+
+    answered_at: str | None = Field(
+        examples=[TIME], description="When a request to the backend last succeeded."
+    )
+    checked_at: str | None = Field(examples=[TIME])
+    check: BackendCheckReport | None = Field(description="The result of the last check.")
+    problems: list[BackendProblem]
+
+
 class BackendDetails(ApiModel):
     """A configured backend.
 
@@ -24,6 +72,7 @@ class BackendDetails(ApiModel):
     reason: str = Field(examples=[""])
     person: str | None = Field(examples=["me"])
     updated_at: str | None = Field(examples=[TIME])
+    health: BackendHealth
 
 
 class BackendList(ApiModel):
@@ -52,6 +101,9 @@ class BackendOption(ApiModel):
     required: bool = Field(examples=[False])
     secret: bool = Field(examples=[True])
     about: str = Field(examples=["key of the API"])
+    choices: list[str] = Field(
+        default=[], examples=[[]], description="The possible values; empty if every value is possible."
+    )
 
 
 class BackendKindDetails(ApiModel):
@@ -73,32 +125,6 @@ class RotationReport(ApiModel):
 
     sealed: int = Field(examples=[3])
     unopenable: int = Field(examples=[0])
-
-
-class GpuOffer(ApiModel):
-    """An offer with a GPU."""
-
-    name: str = Field(examples=["gpu_1x_a10"])
-    region: str = Field(examples=["us-west-1"])
-    gpu: str = Field(examples=["A10"])
-    gpus: int = Field(examples=[1])
-    gpu_memory_gib: float = Field(examples=[24])
-    interruptible: bool = Field(examples=[False])
-    price_microusd_per_hour: int = Field(examples=[750_000])
-
-
-class BackendCheckReport(ApiModel):
-    """Whether the credentials of a backend work, the limits of the account, and the backend's offers."""
-
-    name: str = Field(examples=["lab"])
-    valid: bool = Field(examples=[True])
-    why: str = Field(examples=[""])
-    quota: str = Field(examples=[""])
-    balance_microusd: int | None = Field(examples=[None])
-    offers: int = Field(examples=[12])
-    refused: int = Field(examples=[0])
-    refused_why: str = Field(examples=[""])
-    cheapest_gpu: GpuOffer | None
 
 
 class RemovedBackend(ApiModel):

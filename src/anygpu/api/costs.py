@@ -137,7 +137,11 @@ class ComparedProvider(ApiModel):
     gpu_memory_gib: float = Field(examples=[24.0])
     interruptible: bool = Field(examples=[True])
     own: bool = Field(examples=[False], description="A machine of the organisation.")
-    price_microusd_per_hour: int = Field(examples=[430_000])
+    price_microusd_per_hour: int = Field(examples=[430_000], description="Price of one machine.")
+    nodes: int = Field(default=1, examples=[1], description="How many such machines the workload uses.")
+    total_price_microusd_per_hour: int = Field(
+        default=0, examples=[430_000], description="Price of all nodes together."
+    )
     total_microusd: EstimateRange = Field(
         examples=[{"expected": 4_230_000, "low": 3_600_000, "high": 9_600_000}]
     )

@@ -163,8 +163,20 @@ class CheckpointTime(ApiModel):
     saved_at: str = Field(examples=[TIME])
 
 
+class NodeDetails(ApiModel):
+    """One machine of an attempt that runs on several."""
+
+    node: int = Field(examples=[0])
+    host: str = Field(examples=["gpu-01"], description="Host name; empty until its agent connects.")
+    state: str = Field(examples=["ready"], description="starting, preparing, ready or ended.")
+    outcome: str | None = Field(examples=[None])
+    exit_code: int | None = Field(examples=[None])
+    signal: int | None = Field(examples=[None])
+    message: str = Field(examples=[""])
+
+
 class AttemptDetails(ApiModel):
-    """One attempt to run a job on one machine."""
+    """One attempt to run a job, on one machine or on several."""
 
     number: int = Field(examples=[1])
     name: str = Field(examples=[MACHINE])
@@ -176,7 +188,7 @@ class AttemptDetails(ApiModel):
     gpus: int = Field(examples=[1])
     own: bool = Field(examples=[False], description="A machine of the organisation, not a rented one.")
     interruptible: bool = Field(examples=[False])
-    price_microusd_per_hour: int = Field(examples=[0])
+    price_microusd_per_hour: int = Field(examples=[0], description="Price of all its machines.")
     cost_microusd: int = Field(examples=[0])
     metered_microusd: int | None = Field(examples=[None])
     phase: str = Field(examples=["training"])
@@ -221,6 +233,10 @@ class AttemptDetails(ApiModel):
     resume_state: str | None = Field(
         examples=[None], description="restored, verified or restarted; null without a checkpoint."
     )
+    nodes: list[NodeDetails] = Field(
+        default=[], description="The machines of an attempt on several machines; empty for one machine."
+    )
+    processes_per_node: int = Field(default=1, examples=[1], description="Ranks on each machine.")
 
 
 class JobPrediction(ApiModel):

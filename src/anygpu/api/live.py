@@ -20,9 +20,23 @@ class FollowRequest(RequestModel):
     after: StreamCursor | Literal["now"] = Field(
         default=0, examples=[0], description='"now" starts a project after its newest event.'
     )
+    max_replay: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**53,
+        examples=[2000],
+        description="If the cursor of a project is further behind, the follow starts at the newest event.",
+    )
     attempt: StreamCursor = Field(default=0, examples=[0])
     log: StreamCursor = Field(default=0, examples=[0])
     point: StreamCursor = Field(default=0, examples=[0])
+    node: int = Field(
+        default=0,
+        ge=0,
+        le=1023,
+        examples=[0],
+        description="Machine whose log and telemetry are sent, of a job on several machines.",
+    )
     include: list[Literal["events", "logs", "metrics", "progress"]] | None = Field(
         default=None, examples=[["events", "progress"]]
     )

@@ -24,7 +24,9 @@ class MachineDetails(ApiModel):
         default=None, examples=[None], description="Until when a machine is kept after its job failed."
     )
     since: str | None = Field(examples=[TIME])
-    price_microusd_per_hour: int = Field(examples=[402_000])
+    price_microusd_per_hour: int | None = Field(
+        examples=[402_000], description="Of all machines of the attempt; null if it is not known."
+    )
     cost_microusd: int | None = Field(examples=[6_700])
 
 
@@ -105,6 +107,11 @@ class HostDetails(ApiModel):
     measured_at: str | None = Field(examples=[TIME])
     gpus: list[HostGpuDetails]
     jobs: list[HostJob] = Field(description="Jobs of the project that run on the host.")
+    waiting: int = Field(
+        default=0,
+        examples=[1],
+        description="Waiting jobs of the project that may use the host's backend and need no more GPUs than it has.",
+    )
 
 
 class HostList(ApiModel):

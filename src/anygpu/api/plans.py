@@ -21,6 +21,16 @@ class PlanRequest(RequestModel):
     )
 
 
+class NativePlanRequest(PlanRequest):
+    """A job spec with its code, and the offer whose request is shown. Without an offer it is the best one."""
+
+    backend: str = Field(default="", max_length=200, examples=["lab"])
+    offer: str = Field(
+        default="", max_length=300, examples=["8xA100-64cpu"], description="Name of the offer."
+    )
+    region: str = Field(default="", max_length=200, examples=[""])
+
+
 class OfferIdentity(ApiModel):
     """The backend, region and machine type of an offer."""
 
@@ -31,6 +41,21 @@ class OfferIdentity(ApiModel):
     gpu: str = Field(examples=["RTX4090"])
     gpus: int = Field(examples=[1])
     interruptible: bool = Field(examples=[False])
+
+
+class NativeRequestText(ApiModel):
+    """One request that a backend sends to start a job, without credentials and tickets."""
+
+    title: str = Field(examples=["POST http://head:8265/api/jobs/"])
+    language: str = Field(examples=["json"], description="json, yaml or sh.")
+    text: str = Field(examples=['{"submission_id": "anygpu-…-1"}'])
+
+
+class NativePlan(ApiModel):
+    """The requests that would start a job on an offer, in the order in which they are sent."""
+
+    offer: OfferIdentity
+    requests: list[NativeRequestText]
 
 
 class EstimateRange(ApiModel):
@@ -60,7 +85,21 @@ class PlannedOffer(OfferIdentity):
         description="A problem that the offer may have, which does not reject it.",
     )
     score: float = Field(examples=[1_340_000.0])
-    price_microusd_per_hour: int = Field(examples=[600_000])
+    price_microusd_per_hour: int = Field(examples=[600_000], description="Price of one machine.")
+    nodes: int = Field(default=1, examples=[1], description="How many such machines the job uses.")
+    total_price_microusd_per_hour: int | None = Field(
+        default=None,
+        examples=[600_000],
+        description="Price of all nodes together; null in plans that an older server stored.",
+    )
+    interconnect: str = Field(
+        default="",
+        examples=["efa (400 Gbit/s)"],
+        description="Network between the nodes; empty for one node.",
+    )
+    nodes_reason: str = Field(
+        default="", examples=[""], description="Why fewer nodes would be better for the job."
+    )
     seconds: EstimateRange
     cost_microusd: EstimateRange = Field(
         examples=[{"expected": 1_340_000, "low": 870_000, "high": 2_020_000}]

@@ -29,7 +29,7 @@ class Readiness(ApiModel):
     )
 
 
-class AttemptTelemetry(ApiModel):
+class NewestAttemptTelemetry(ApiModel):
     """The newest telemetry of a running attempt."""
 
     job_id: str = Field(examples=[JOB_ID])
@@ -41,7 +41,7 @@ class TelemetrySamples(ApiModel):
     """The newest telemetry of the server's host and of the project's running attempts."""
 
     host: dict[str, Any] = Field(examples=[{"gpus": [GPU]}])
-    attempts: list[AttemptTelemetry]
+    attempts: list[NewestAttemptTelemetry]
 
 
 class RetentionReport(ApiModel):

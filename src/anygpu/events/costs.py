@@ -97,7 +97,7 @@ def _from_usage(view: JobView, attempt: AttemptView, part: int, usage: Usage) ->
 
 def _saved_microusd(attempt: AttemptView, cost_microusd: int) -> int:
     """Return what the machine would have cost more on demand, for the same time."""
-    price, on_demand = attempt.hourly_microusd, attempt.on_demand_microusd_per_hour
+    price, on_demand = attempt.node_hourly_microusd, attempt.on_demand_microusd_per_hour
     if on_demand is None or not price or not attempt.offer.interruptible:
         return 0
     return round(cost_microusd * on_demand / price) - cost_microusd

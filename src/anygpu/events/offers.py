@@ -49,7 +49,7 @@ class Offer:
     disk_gib: float = 0
     interruptible: bool = False
     price_microusd_per_hour: int = 0
-    free: int | None = None  # how many attempts can start now; None if unknown
+    free: int | None = None  # how many machines (nodes) can start now, one for an attempt; None if unknown
     wait_reason: str = ""
     expected_wait_s: float = 0
     max_run_s: float | None = None
@@ -61,8 +61,11 @@ class Offer:
     driver: str = ""  # the version of the GPU driver, if known
     own: bool = False  # the organisation's own machine; its price, if any, is only for comparison
     shared: bool = False  # whether other jobs or other customers may use the machine at the same time
+    max_nodes: int = 1  # how many such machines one attempt may have
+    interconnect: str = ""  # between these machines: ethernet | efa | infiniband | nvlink; empty: unknown
     # Modules of built-in trainers that are not installed there. Empty where the agent installs them.
     missing_modules: tuple[str, ...] = ()
+    answered: bool = True  # False: it stands for machines that have not answered; only `wait_reason` is known
 
     @property
     def is_paid(self) -> bool:
@@ -77,6 +80,11 @@ class Offer:
     def is_full(self) -> bool:
         """Whether no attempt can start now."""
         return self.free is not None and self.free <= 0
+
+    @property
+    def free_or_inf(self) -> float:
+        """How many machines can start now; infinite if unknown, because only a launch can tell."""
+        return inf if self.free is None else self.free
 
     @property
     def max_run_or_inf_s(self) -> float:

@@ -49,9 +49,10 @@ class TenantKey:
 
 
 def needed_slots(need: Resources) -> tuple[SlotKind, int]:
+    """Return which slots a job needs, and how many on all its nodes together."""
     if need.gpu and need.gpu.count:
-        return SlotKind.GPU, need.gpu.count
-    return SlotKind.CPU, max(1, math.ceil(need.cpus or 1))
+        return SlotKind.GPU, need.gpu.count * need.nodes
+    return SlotKind.CPU, max(1, math.ceil(need.cpus or 1)) * need.nodes
 
 
 def tenant_of(view: JobView) -> TenantKey:

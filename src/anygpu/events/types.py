@@ -76,6 +76,7 @@ class AttemptLaunching(Event):
     resume: CheckpointRef | None = None
     # What the same machine costs if it is not interruptible. None: the offer is not, or the price is unknown.
     on_demand_microusd_per_hour: int | None = None
+    nodes: int = 1  # how many machines the attempt has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,40 @@ class AttemptClaimed(Event):
     attempt: int
     claimant: str
     host: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeClaimed(Event):
+    """The agent of a further node has connected. Only for attempts on several nodes; node 0 claims the attempt."""
+
+    attempt: int
+    node: int
+    claimant: str
+    host: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReady(Event):
+    """A node is prepared. When all nodes of the attempt are, the processes start on all of them."""
+
+    attempt: int
+    node: int
+    address: str = ""  # at which the other nodes reach it
+    port: int = 0  # a free port; that of node 0 is where the processes find each other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEnded(Event):
+    """The processes on one node have ended. When all nodes have, the attempt ends. A failure stops the other nodes."""
+
+    attempt: int
+    node: int
+    outcome: str  # as in AttemptEnded
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str = ""
+    step: int | None = None
+    memory: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +282,14 @@ class HoldEnded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptQueued(Event):
+    """The attempt waits in the queue of its engine, such as Slurm; `reason` is what the engine says."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStranded(Event):
     """The attempt's machine can neither be terminated nor checked, because its backend is missing (`reason`)."""
 
@@ -341,6 +384,8 @@ EVENTS: tuple[type[Event], ...] = (
     AttemptLaunched,
     MachineStarted,
     AttemptClaimed,
+    NodeClaimed,
+    NodeReady,
     TrainingStarted,
     TrainingResumed,
     TrainingRestarted,
@@ -352,10 +397,12 @@ EVENTS: tuple[type[Event], ...] = (
     MigrateRequested,
     StartRequested,
     JobEdited,
+    NodeEnded,
     AttemptEnded,
     AttemptLost,
     HoldStarted,
     HoldEnded,
+    AttemptQueued,
     AttemptStranded,
     AttemptReleased,
     RecoveryStarted,

@@ -1,6 +1,7 @@
 """The view of a job: its current state and that of its attempts, computed from its events by `fold`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from anygpu.events.facts import (
     ArtifactRef,
@@ -18,7 +19,43 @@ from anygpu.events.facts import (
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.jobspec import JobSpec
 
-FOLD_VERSION = 6
+FOLD_VERSION = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """The state of one node of an attempt that has several."""
+
+    claimant: str | None = None
+    host: str = ""
+    ready_at_ms: int | None = None
+    address: str = ""  # at which the other nodes reach it
+    port: int = 0
+    ended_at_ms: int | None = None
+    outcome: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str = ""
+    step: int | None = None
+    memory: MemoryUse | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.ended_at_ms is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the node has ended, and not because its processes succeeded."""
+        return self.has_ended and not (self.outcome == "exited" and self.exit_code == 0)
+
+    @property
+    def state(self) -> str:
+        """What the node does: starting, preparing, ready (waits for the other nodes, or runs) or ended."""
+        if self.has_ended:
+            return "ended"
+        if self.ready_at_ms is not None:
+            return "ready"
+        return "starting" if self.claimant is None else "preparing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +95,8 @@ class AttemptView:
     on_demand_microusd_per_hour: int | None = None  # of the same machine, if this one is interruptible
     held_until_ms: int | None = None  # held for inspection after the script failed
     hold_ended: bool = False
+    queue_reason: str = ""  # why it waits, or waited, in the queue of its engine
+    queue_reason_at_ms: int | None = None
     stranded: str = ""  # why its backend could not be called
     usage: Usage | None = None  # set when the attempt is released
     orphans: tuple[Usage, ...] = ()  # machines of the attempt that appeared after its release
@@ -67,6 +106,37 @@ class AttemptView:
     work_lost_microusd: int = 0
     checkpoints_saved: int = 0
     checkpoint_marks: tuple[CheckpointMark, ...] = ()  # some of them, evenly chosen, with the newest
+    nodes: tuple[NodeView, ...] = ()  # of an attempt on several nodes; empty for one machine
+
+    @property
+    def node_count(self) -> int:
+        return len(self.nodes) or 1
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether an agent has connected from every node."""
+        return self.claimant is not None and all(node.claimant is not None for node in self.nodes)
+
+    @property
+    def are_nodes_ready(self) -> bool:
+        """Whether every node is prepared, so that the processes may start."""
+        return all(node.ready_at_ms is not None for node in self.nodes)
+
+    def with_node(self, node: int, **changes: Any) -> "AttemptView":
+        """Return the attempt with changed fields of one node."""
+        before, after = self.nodes[:node], self.nodes[node + 1 :]
+        return replace(self, nodes=(*before, replace(self.nodes[node], **changes), *after))
+
+    @property
+    def has_failed_node(self) -> bool:
+        """Whether the processes of a node have failed, so that the other nodes must stop."""
+        return any(node.has_failed for node in self.nodes)
+
+    def claimant_of(self, node: int) -> str | None:
+        """Return the agent that owns the node; None if there is none, or no such node."""
+        if node == 0:
+            return self.claimant
+        return self.nodes[node].claimant if 0 < node < len(self.nodes) else None
 
     @property
     def is_over(self) -> bool:
@@ -83,7 +153,12 @@ class AttemptView:
 
     @property
     def hourly_microusd(self) -> int:
-        """The price of the machine in micro-dollars per hour."""
+        """The price of all machines of the attempt in micro-dollars per hour."""
+        return self.node_hourly_microusd * self.node_count
+
+    @property
+    def node_hourly_microusd(self) -> int:
+        """The price of one machine of the attempt in micro-dollars per hour."""
         known = self.price_microusd_per_hour
         return self.offer.price_microusd_per_hour if known is None else known
 

@@ -21,8 +21,8 @@ FLAGS: Mapping[str, str] = {
         name: name
         for name in ("workdir", "setup", "requirements", "image", "python", "dataset", "resume_from")
     },
-    **{name: name for name in ("notify", "priority", "idempotency_key")},
-    **{name: f"resources.{name}" for name in ("gpu", "cpus", "memory", "disk")},
+    **{name: name for name in ("notify", "priority", "idempotency_key", "launcher", "processes_per_node")},
+    **{name: f"resources.{name}" for name in ("gpu", "cpus", "memory", "disk", "nodes")},
     **{name: f"limits.{name}" for name in ("timeout", "max_cost", "deadline", "max_retries")},
     **{name: f"placement.{name}" for name in ("strategy", "profile", "region", "zone", "instance_type")},
     **{

@@ -210,6 +210,8 @@ class JobSpec(SpecModel):
     resume_from: ResumeFrom | None = None
 
     resources: Resources = Resources()
+    launcher: Literal["none", "torchrun"] = "none"
+    processes_per_node: Annotated[int, Field(ge=1, le=1024), BeforeValidator(as_number)] | None = None
     limits: Limits = Limits()
     placement: Placement = Placement()
     track: Track = Track()
@@ -221,6 +223,19 @@ class JobSpec(SpecModel):
     def kind(self) -> Kind:
         """The field that says what to run: `script`, `command`, `trainer` or `code`."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def local_processes(self) -> int:
+        """How many processes of the job a node runs: 1 without a launcher, else one for each GPU by default."""
+        if self.launcher == "none":
+            return 1
+        gpu = self.resources.gpu
+        return self.processes_per_node or max(1, gpu.count if gpu else 1)
+
+    @property
+    def world_size(self) -> int:
+        """How many processes the job has on all its nodes."""
+        return self.resources.nodes * self.local_processes
 
     @property
     def trainer_file(self) -> str | None:
@@ -275,12 +290,13 @@ class JobSpec(SpecModel):
 
     @model_validator(mode="after")
     def _check_conflicts(self) -> Self:
-        findings = tuple(
-            find_conflicts(self.model_dump(include={*KINDS, "args", "config", "image", "requirements"}))
-        )
+        findings = tuple(find_conflicts(self.model_dump(include={*KINDS, *_FIELDS_IN_CONFLICTS})))
         if findings:
             raise FieldErrors(*findings)
         return self
+
+
+_FIELDS_IN_CONFLICTS = ("args", "config", "image", "requirements", "launcher", "processes_per_node")
 
 
 def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
@@ -312,6 +328,14 @@ def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
                 ("requirements",),
                 None,
                 "cannot be combined with 'image'; install packages in the container with 'setup' commands",
+            )
+        )
+    if data.get("processes_per_node") is not None and data.get("launcher", "none") == "none":
+        conflicts.append(
+            (
+                ("processes_per_node",),
+                None,
+                "is allowed only together with 'launcher: torchrun'; without a launcher, each node runs one process",
             )
         )
     return conflicts

@@ -59,7 +59,7 @@ class Gpu(SpecModel):
 
 
 class Resources(SpecModel):
-    """Minimum resources of the machine. The planner chooses those that are not set."""
+    """Minimum resources of each machine, and the number of machines. The planner chooses what is not set."""
 
     aliases = shorthand.ALIASES["resources"]
 
@@ -67,6 +67,7 @@ class Resources(SpecModel):
     cpus: Annotated[float, Field(gt=0, le=4096), BeforeValidator(as_number)] | None = None
     memory_gib: Gibibytes | None = None
     disk_gib: Gibibytes | None = None
+    nodes: Annotated[int, Field(ge=1, le=1024), BeforeValidator(as_number)] = 1
 
 
 DEFAULT_HOLD_S = 3600.0
@@ -318,6 +319,7 @@ class Checkpoint(SpecModel):
     paths: Patterns = ()
     resume_args: Arguments = ()
     keep: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(as_number)] = DEFAULT_RETRIES
+    any_world_size: bool = False
 
 
 def _parse_tracker(value: Any) -> bool | str:

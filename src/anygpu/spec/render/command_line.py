@@ -21,6 +21,8 @@ _SINGLE = {
     "resources.gpu": "--gpu",
     "resources.cpus": "--cpus",
     "resources.memory": "--memory",
+    "resources.nodes": "--nodes",
+    "launcher": "--launcher",
     "checkpoint.every": "--checkpoint-every",
     "trainer": "--trainer",
     "dataset": "--dataset",

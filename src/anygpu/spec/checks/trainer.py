@@ -30,12 +30,47 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem(
             "dataset", None, f"is missing: the trainer {spec.trainer!r} needs a dataset", f"give {wanted}"
         )
+    yield from _machine_problems(spec)
+    processes = trainer_processes(spec)
     try:
-        registry.find(spec.trainer).parse_settings(spec.config)
+        kind = registry.find(spec.trainer)
+        if processes > 1 and kind.single_gpu_reason:
+            yield _single_gpu_problem(spec.trainer, processes, kind.single_gpu_reason)
+            processes = 1
+        kind.check_processes(kind.parse_settings(spec.config), processes)
     except BadConfig as error:
         yield from (_problem(line, spec) for line in str(error).splitlines())
     except ImportError:
         return  # the settings can only be checked where the trainer's packages are installed
+
+
+def trainer_processes(spec: JobSpec) -> int:
+    """Return how many processes a built-in trainer starts on its machine: one for each GPU that the job asks for."""
+    gpu = spec.resources.gpu
+    return max(1, gpu.count) if gpu is not None else 1
+
+
+def _single_gpu_problem(trainer: str, gpus: int, reason: str) -> Problem:
+    return Problem(
+        "resources.gpu", gpus, f"the trainer {trainer!r} cannot use {gpus} GPUs: {reason}", "ask for one GPU"
+    )
+
+
+def _machine_problems(spec: JobSpec) -> Iterator[Problem]:
+    if spec.resources.nodes > 1:
+        yield Problem(
+            "resources.nodes",
+            spec.resources.nodes,
+            "a built-in trainer uses the GPUs of one machine",
+            "ask for more GPUs of one machine (resources.gpu), or train with a script of your own",
+        )
+    if spec.launcher != "none":
+        yield Problem(
+            "launcher",
+            spec.launcher,
+            "a built-in trainer starts one process for each GPU itself",
+            "remove it",
+        )
 
 
 def framework_modules(spec: JobSpec) -> dict[str, str]:
