@@ -66,6 +66,18 @@ class ReportState:
     main_metric: MainMetric | None = None  # also has the points of earlier attempts
 
 
+NODE_STRIDE = 1 << 20  # more than a job can have attempts
+
+
+def report_number(attempt: int, node: int) -> int:
+    """Return the number under which the reports of one node of an attempt are stored.
+
+    Node 0 has the number of its attempt. Every method of `Reports` accepts this number as the attempt. So each node has
+    a sequence of frames, a log and telemetry of its own. Only node 0 has metrics.
+    """
+    return attempt + node * NODE_STRIDE
+
+
 LOG_QUOTA_BYTES = 256 * 2**20  # per job
 
 

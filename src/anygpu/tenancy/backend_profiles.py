@@ -12,6 +12,7 @@ from typing import Any
 from anygpu.backends import options as reading
 from anygpu.backends import registry
 from anygpu.backends.contract import AccountStatus, Backend, SupportsAccountCheck
+from anygpu.backends.health import BackendCheck, RequestKind
 from anygpu.backends.manager import BackendEntry, BackendManager, BackendSource
 from anygpu.backends.options import ParsedOptions
 from anygpu.backends.registry import BackendFactory
@@ -22,13 +23,13 @@ from anygpu.spec.sections import Gpu, Resources
 from anygpu.spec.shorthand import STRATEGIES
 from anygpu.store.vault.profiles import Profile, Profiles
 from anygpu.store.vault.rotation import RotationResult
-from anygpu.suggest import did_you_mean
+from anygpu.suggest import suggestion
 from anygpu.tenancy.auth import Caller, Role
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
-# These options set the address that the server calls, or name credentials on the server's disk.
-OPERATOR_OPTIONS = ("endpoint", "identity", "profile")
+# These options set the address that the server calls, or name files on the server's disk.
+OPERATOR_OPTIONS = ("ca_file", "endpoint", "identity", "kubeconfig_path", "profile")
 OPEN_TIMEOUT_S = 5.0
 CHECK_TIMEOUT_S = 20.0  # shorter than the timeout of clients
 LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
@@ -47,23 +48,6 @@ class ProfileRequest:
     options: Mapping[str, Any]
     credentials: Mapping[str, str | None]
     replace: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendCheck:
-    """The result of checking a backend: its account and its offers."""
-
-    account: AccountStatus
-    offers: Sequence[Offer] = ()
-
-    @property
-    def cheapest_gpu(self) -> Offer | None:
-        usable = [offer for offer in self.offers if offer.gpu_count and not offer.refused]
-        return min(usable, key=lambda offer: offer.price_microusd_per_hour, default=None)
-
-    @property
-    def refused_offers(self) -> Sequence[Offer]:
-        return [offer for offer in self.offers if offer.refused]
 
 
 class BackendProfiles:
@@ -135,34 +119,15 @@ class BackendProfiles:
         return left
 
     async def check(self, caller: Caller, name: str) -> BackendCheck:
-        """Check the credentials of a backend and list its offers."""
+        """Check the credentials of a backend and list its offers. The result is kept in its entry."""
         self._require_entry(caller, name)
         entry = await self._wait_until_open(name)
         if not entry.is_open:
-            return BackendCheck(
-                account=AccountStatus(
-                    valid=False,
-                    message=entry.reason
-                    or "the server is still connecting to the backend; try again in a moment",
-                )
-            )
-        try:
-            async with asyncio.timeout(CHECK_TIMEOUT_S):
-                account = await _check_account(entry.backend)
-                offers = await _list_offers(entry.backend) if account.valid else ()
-        except TimeoutError:
-            return BackendCheck(
-                account=AccountStatus(
-                    valid=False,
-                    message=f"the backend did not answer within {CHECK_TIMEOUT_S:.0f} s; check its address "
-                    "and the network of the server",
-                )
-            )
-        except Exception as error:  # noqa: BLE001  any error of an adapter is the result of the check
-            return BackendCheck(
-                account=AccountStatus(valid=False, message=str(error) or type(error).__name__)
-            )
-        return BackendCheck(account=account, offers=offers)
+            opening = "the server is still connecting to the backend; try again in a moment"
+            return _failed_check(entry.reason or opening)
+        check = await _check_open(entry.backend)
+        entry.health.record_check(check, self._now_ms())
+        return check
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
         """Encrypt all stored credentials and secrets again. With `new_key`, create a new key first and use it."""
@@ -172,10 +137,9 @@ class BackendProfiles:
     def _require_entry(self, caller: Caller, name: str) -> BackendEntry:
         existing = {entry.name: entry for entry in self.entries(caller)}
         if name not in existing:
-            near = did_you_mean(name, existing)
             raise NotFound(
                 f"There is no backend with the name {name[:100]!r}",
-                hint=near or "`anygpu backend ls` lists the backends.",
+                hint=suggestion(name, existing, "`anygpu backend ls` lists the backends."),
             )
         return existing[name]
 
@@ -289,6 +253,26 @@ def _require_permission(
             f"Only the operator of the server may set the backend option {changed[0]!r}",
             hint="Leave the option out, or ask the operator to set it.",
         )
+
+
+async def _check_open(backend: Backend) -> BackendCheck:
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            account = await _check_account(backend)
+            offers = await _list_offers(backend) if account.valid else ()
+    except TimeoutError:
+        return _failed_check(
+            f"the backend did not answer within {CHECK_TIMEOUT_S:.0f} s; check its address and the network of the "
+            "server"
+        )
+    except Exception as error:  # noqa: BLE001  any error of an adapter is the result of the check
+        return _failed_check(str(error) or type(error).__name__)
+    return BackendCheck(account=account, offers=offers)
+
+
+def _failed_check(why: str) -> BackendCheck:
+    account = AccountStatus(valid=False, message=why)
+    return BackendCheck(account=account, failed_request=RequestKind.OFFERS)
 
 
 async def _list_offers(backend: Backend) -> Sequence[Offer]:

@@ -1,7 +1,7 @@
 """The blob store interface: named bytes in object storage."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Method = Literal["GET", "PUT"]
@@ -14,6 +14,7 @@ class BlobInfo:
     key: str
     size: int
     modified_ms: int
+    etag: str = field(default="", compare=False)  # changes with the content, where the store reports one
 
 
 class Blobs(Protocol):

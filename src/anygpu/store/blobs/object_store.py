@@ -205,4 +205,6 @@ def _next_or_none(items: Iterator[_T], key: str) -> _T | None:
 
 def _info(item: "ObjectMeta") -> BlobInfo:
     modified_ms = round(item["last_modified"].timestamp() * 1000)
-    return BlobInfo(key=item["path"], size=item["size"], modified_ms=modified_ms)
+    return BlobInfo(
+        key=item["path"], size=item["size"], modified_ms=modified_ms, etag=item.get("e_tag") or ""
+    )

@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from anygpu.events.codec import DECODE_ERRORS, decode_view
 from anygpu.events.facts import Phase, Status
-from anygpu.events.fold import InvalidEvent, Recorded, step
+from anygpu.events.fold import Recorded, step
+from anygpu.events.transitions import InvalidEvent
 from anygpu.events.types import DamagedEvent
 from anygpu.events.view import JobView
 from anygpu.spec.jobspec import JobSpec

@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -28,9 +29,11 @@ from anygpu.store.sql.engine.database import Database
 from anygpu.store.sql.engine.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
 from anygpu.store.sql.event_rows import read_events
 
+REFOLD_BATCH = 200
+
 
 class SqlJournal:
-    """A `Journal` in SQL. Every method is one transaction."""
+    """A `Journal` in SQL. Every method but `refold_stale` is one transaction."""
 
     def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
         """Create the journal.
@@ -168,24 +171,32 @@ class SqlJournal:
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
         return await self._database.write(lambda connection: _acquire_lease(connection, name, holder, ttl_s))
 
-    async def refold_stale(self, *, max_count: int = 500) -> int:
-        """Compute again the states of jobs that were stored by an older version, at most `max_count` of them.
+    async def refold_stale(self, *, batch: int = REFOLD_BATCH) -> int:
+        """Compute again the states of jobs that were stored by another version.
 
         Damaged states of live jobs are also computed again. Before its state is updated, filters may not find a job.
-        Return the number of updated states.
+        Each transaction handles `batch` jobs, so that others can write in between. Return the number of updated states.
         """
+        updated, after = 0, ""
+        while True:
+            count, last = await self._database.write(partial(self._refold_batch, after=after, batch=batch))
+            updated += count
+            if last is None:
+                return updated
+            after = last
 
-        def work(connection: Connection) -> int:
-            sql = f"SELECT {jobs.COLUMNS} FROM jobs j WHERE j.fold_version <> ? OR j.live"
-            updated = 0
-            for row in fetch_all(connection, sql, (FOLD_VERSION,)):
-                job = jobs.to_job_row(connection, self._views, row)
-                if job.stale and not job.view.damaged and updated < max_count:
-                    jobs.save(connection, job, job.view)
-                    updated += 1
-            return updated
-
-        return await self._database.write(work)
+    def _refold_batch(self, connection: Connection, *, after: str, batch: int) -> tuple[int, str | None]:
+        """Update states of jobs whose ids follow `after`. Return how many, and the last id; None: no more follow."""
+        sql = (
+            f"SELECT {jobs.COLUMNS} FROM jobs j WHERE (j.fold_version <> ? OR j.live) AND j.id > ?"
+            " ORDER BY j.id LIMIT ?"
+        )
+        rows = fetch_all(connection, sql, (FOLD_VERSION, after, batch))
+        stale = [job for row in rows if (job := jobs.to_job_row(connection, self._views, row)).stale]
+        intact = [job for job in stale if not job.view.damaged]
+        for job in intact:
+            jobs.save(connection, job, job.view)
+        return len(intact), rows[-1][0] if len(rows) == batch else None
 
     def _after_commit(self, written: TransactionResult) -> None:
         self._cache(written.view)

@@ -26,8 +26,12 @@ class PostgresDatabase:
     """A `Database` that several processes can share."""
 
     def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
-        self._engine = _engine(url, connections)
-        ensure_schema(self._engine)
+        self._engine = postgres_engine(url, connections)
+        try:
+            ensure_schema(self._engine)
+        except BaseException:
+            self._engine.dispose()
+            raise
         # All statements of one read must see the same snapshot, as on SQLite.
         self._snapshots = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -74,7 +78,8 @@ class PostgresDatabase:
         return result
 
 
-def _engine(url: str, connections: int) -> Engine:
+def postgres_engine(url: str, connections: int) -> Engine:
+    """Return a pool of connections. Raise an error if the driver is not installed."""
     try:
         import psycopg  # noqa: F401 - to report that it is missing
     except ImportError as error:

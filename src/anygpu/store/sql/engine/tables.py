@@ -157,6 +157,19 @@ Table(
     Column("expires_ms", BigInteger, nullable=False),
 )
 
+Table(  # the server processes that use the database; see `anygpu.store.sql.servers`
+    "servers",
+    METADATA,
+    Column("id", String, primary_key=True),
+    Column("host", String, nullable=False),
+    Column("url", String, nullable=False),
+    Column("agent_url", String, nullable=False),
+    Column("version", String, nullable=False),
+    Column("schema_version", String, nullable=False),
+    Column("started_at_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+)
+
 Table(
     "attempts",
     METADATA,
