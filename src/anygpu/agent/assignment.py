@@ -13,12 +13,30 @@ if TYPE_CHECKING:
 class CheckpointRule:
     """Which files are checkpoints, how often to upload them, and the arguments to add when a job resumes."""
 
-    __slots__ = ("every_s", "paths", "resume_args")
+    __slots__ = ("every_s", "paths", "resume_args", "world_size")
 
     def __init__(self, payload: dict[str, Any]) -> None:
         self.paths: list[str] = payload.get("paths") or []
         self.every_s = float(payload.get("every_s") or 300.0)
         self.resume_args: list[str] = payload.get("resume_args") or []
+        # The number of processes, if the job starts them itself.
+        self.world_size: int | None = payload.get("world_size")
+
+
+class RankLayout:
+    """How many processes the job has, and which of them this node runs."""
+
+    __slots__ = ("launcher", "node", "nodes", "processes_per_node")
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        self.node = int(payload.get("node") or 0)
+        self.nodes = int(payload.get("nodes") or 1)
+        self.launcher = str(payload.get("launcher") or "none")
+        self.processes_per_node = int(payload.get("processes_per_node") or 1)
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.processes_per_node
 
 
 class JobInstructions:
@@ -42,6 +60,8 @@ class JobInstructions:
         self.results: dict[str, Any] | None = payload.get("results")
         self.checkpoint = CheckpointRule(payload.get("checkpoint") or {})
         self.resume: dict[str, Any] | None = payload.get("resume")
+        self.ranks = RankLayout(payload.get("ranks") or {})
+        self.has_ranks = "ranks" in payload
         self.timeout_s: float | None = payload.get("timeout_s")
         self.grace_s = float(payload.get("grace_s", 10))
         self.log_frame_bytes = int(payload.get("log_line_limit") or 65536)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 
 from anygpu.agent import delivery, exit_codes
 from anygpu.agent.attempt_dir import process_identity
 from anygpu.agent.checkpoints.steps import StepHistory
 from anygpu.agent.host import processes
-from anygpu.agent.link.client import ServerClient
-from anygpu.agent.link.orders import AttemptLease, ServerOrders, start_polling
+from anygpu.agent.link.client import RequestRefused, ServerClient
+from anygpu.agent.link.http11 import Unreachable
+from anygpu.agent.link.orders import AttemptLease, ServerOrders, boot_clock, start_polling
 from anygpu.agent.link.reporter import Reporter
 from anygpu.agent.link.sender import ReportSender
 from anygpu.agent.link.spool import Spool
@@ -22,6 +25,7 @@ from anygpu.agent.prepare.steps import Preparation
 from anygpu.agent.run.loop import Interrupted, ProcessLoop, WakePipe
 from anygpu.agent.run.output import SecretMask
 from anygpu.agent.run.process import CannotStart, JobProcess
+from anygpu.agent.run.ranks import own_address, wait_for_nodes
 from anygpu.agent.run.training import TrainingMonitor
 
 TYPE_CHECKING = False
@@ -35,6 +39,24 @@ if TYPE_CHECKING:
     from anygpu.agent.prepare.steps import LaunchPlan
     from anygpu.agent.run.loop import ProcessEnd
     from anygpu.agent.run.preemption import PreemptionNotice
+    from anygpu.agent.run.ranks import MasterAddress
+
+
+class NoticeSources:
+    """How the agent learns of a preemption: `provider` names a metadata service, "" for none.
+
+    `sigterm_s`: the engine ends the agent this many seconds after it has sent SIGTERM. None: not known. `sigurg_s`: the
+    engine's time limit ends the agent this many seconds after SIGURG. None: SIGURG has no meaning.
+    """
+
+    __slots__ = ("provider", "sigterm_s", "sigurg_s")
+
+    def __init__(
+        self, provider: str = "", sigterm_s: float | None = None, sigurg_s: float | None = None
+    ) -> None:
+        self.provider = provider
+        self.sigterm_s = sigterm_s
+        self.sigurg_s = sigurg_s
 
 
 class AttemptRunner:
@@ -50,15 +72,17 @@ class AttemptRunner:
         address: ServerAddress,
         assignment: Assignment,
         claimed_at: float,
-        notice_source: str,
+        notices: NoticeSources,
         claim_again: Callable[[], Assignment],
+        node_address: str = "",
     ) -> None:
         job = assignment.job
         self._attempt_dir = attempt_dir
         self._address = address
         self._assignment = assignment
-        self._notice_source = notice_source
+        self._notices = notices
         self._claim_again = claim_again
+        self._node_address = node_address
         self._wake = WakePipe()
         self._orders = ServerOrders(self._wake)
         self._lease = AttemptLease(claimed_at, assignment.lease_s)
@@ -73,6 +97,7 @@ class AttemptRunner:
             self._sender.wake,
             is_watched=lambda: self._orders.is_watched,
         )
+        self._reporter.has_metrics = job.ranks.node == 0
         self._loop = ProcessLoop(self._reporter, self._orders, self._lease, self._wake, job.grace_s)
         urls = (*installer_variables(os.environ).values(), *job.requirements)
         self._mask = SecretMask([*job.secrets.values(), *url_credentials(urls)])
@@ -106,17 +131,20 @@ class AttemptRunner:
         timeout_s = self._assignment.job.timeout_s
         if timeout_s is not None:
             self._loop.timeout_at = time.monotonic() + timeout_s
-        self._loop.on_stop = self._write_stop_flag
+        self._loop.on_stop = self._begin_stop
+        self._loop.engine_signals = self._notices.sigterm_s is not None
         self._wake.on_signals()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        if self._notices.sigurg_s is not None:
+            signal.signal(signal.SIGURG, self._on_time_limit)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._sender.start()
         start_polling(self._connect(), self._orders, self._lease, self._assignment.report_every_s)
-        if self._notice_source:
+        if self._notices.provider:
             from anygpu.agent.run.preemption import watch_for_notice
 
-            watch_for_notice(self._notice_source, self._on_notice)
+            watch_for_notice(self._notices.provider, self._on_notice)
 
     def _prepare(self) -> LaunchPlan:
         downloader = InputDownloader(
@@ -133,8 +161,31 @@ class AttemptRunner:
             self._loop,
             downloader,
             is_remote=self._address.is_remote,
+            meet_nodes=self._meet_nodes,
         )
         return preparation.run()
+
+    def _server_url(self) -> str:
+        """Return the server's URL; empty if the server is reached through a relay."""
+        try:
+            return self._address.url()
+        except Unreachable:
+            return ""
+
+    def _meet_nodes(self) -> MasterAddress:
+        """Wait until all nodes of the attempt are prepared. Return where their processes find each other."""
+        self._reporter.flush()
+
+        def report_missing(nodes: list[int]) -> None:
+            listed = ", ".join(map(str, nodes[:10]))
+            self._reporter.write_line(
+                f"waiting for {len(nodes)} of {layout.nodes} nodes to be ready: {listed}"
+            )
+            self._reporter.flush()
+
+        layout = self._assignment.job.ranks
+        address = self._node_address or own_address(self._server_url())
+        return wait_for_nodes(self._connect(), layout, address, self._loop.check_interrupted, report_missing)
 
     def _training_monitor(self, plan: LaunchPlan) -> TrainingMonitor:
         steps = StepHistory(plan.restored_step or 0, self._reporter.update_progress)
@@ -192,7 +243,7 @@ class AttemptRunner:
         process.kill()
         sys.excepthook(type(error), error, error.__traceback__)
         self._reporter.write_line(f"the agent failed: {error!r}")
-        return self._finish("agent_lost", message=f"the agent failed: {error!r}")
+        return self._finish(delivery.AGENT_LOST, message=f"the agent failed: {error!r}")
 
     def _finish(
         self,
@@ -213,11 +264,35 @@ class AttemptRunner:
         end = delivery.end_message(
             outcome, self._spool, exit_code, signal_number, self._mask.mask_text(message), memory
         )
-        return delivery.send_end(self._connect(), end, deadline, self._attempt_dir)
+        return delivery.send_end(
+            self._connect(), end, deadline, self._attempt_dir, self._wait_for_end_of_nodes
+        )
+
+    def _wait_for_end_of_nodes(self) -> None:
+        """Stay until the server has ended the attempt, because other nodes of it still run.
+
+        If this agent exited before, its machine would count as lost. The thread that polls for orders renews the lease.
+        """
+        while self._orders.rejection is None and not self._lease.has_expired(boot_clock()):
+            if self._loop.signal_count > 1:
+                return
+            self._wake.wait(1.0)
 
     def _connect(self) -> ServerClient:
         """Return a new connection to the server. Each thread needs its own."""
         return ServerClient(self._address, self._assignment.token)
+
+    def _begin_stop(self, reason: str) -> None:
+        if self._assignment.job.ranks.nodes > 1 and self._orders.current is None:
+            is_timeout = self._loop.stop is not None and self._loop.stop.outcome == "timeout"
+            departure = {"message": reason, **({"reason": "timeout"} if is_timeout else {})}
+            threading.Thread(target=self._announce_departure, args=(departure,), daemon=True).start()
+        self._write_stop_flag(reason)
+
+    def _announce_departure(self, departure: dict[str, str]) -> None:
+        """Tell the server that this node is stopping, so that the other nodes save and stop too."""
+        with contextlib.suppress(Unreachable, RequestRefused):
+            self._connect().call("POST", "/agent/v1/leave", departure)
 
     def _write_stop_flag(self, reason: str) -> None:
         """Write the stop file. While it exists, `anygpu.should_stop()` returns True."""
@@ -239,6 +314,20 @@ class AttemptRunner:
 
     def _on_signal(self, number: int, frame: object) -> None:
         self._loop.signal_count += 1
+        if number == signal.SIGTERM and self._notices.sigterm_s is not None:
+            self._add_notice(self._notices.sigterm_s, "the engine sent SIGTERM")
+
+    def _on_time_limit(self, number: int, frame: object) -> None:
+        assert self._notices.sigurg_s is not None
+        self._add_notice(self._notices.sigurg_s, "the engine's time limit approaches")
+
+    def _add_notice(self, seconds_left: float, source: str) -> None:
+        """Remember a notice, unless an earlier one says that the machine ends before."""
+        from anygpu.agent.run.preemption import PreemptionNotice
+
+        notice, known = PreemptionNotice(seconds_left, source), self._loop.notice
+        if known is None or notice.at < known.at:
+            self._loop.notice = notice
 
 
 def _end_fields(end: ProcessEnd, last_line: str) -> tuple[str, int | None, int | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 STATE_DIR = ".anygpu"  # contains the files of anygpu that belong to the working directory of the job
 LOCK_TRIES, LOCK_RETRY_S = 10, 0.02
 DAY_S = 86_400.0
+ENDING_FILE = "ending"  # exists while the agent reports the end of the attempt
 DELIVERED_RETENTION_S = 1 * DAY_S  # for debugging
 UNDELIVERED_RETENTION_S = 30 * DAY_S  # the directory has reports that did not reach the server
 
@@ -58,6 +60,11 @@ class AttemptDir:
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         write_json(self.join(name), value)
+
+    def create_marker(self, name: str) -> None:
+        """Create an empty file. Errors, such as a full disk, are ignored: nothing may depend on the marker alone."""
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.join(name), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def remove(self, *names: str) -> None:
         """Remove these files and directories of the attempt. Errors are ignored: nothing depends on it."""

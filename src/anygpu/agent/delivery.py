@@ -7,6 +7,7 @@ import time
 
 from anygpu.agent import exit_codes
 from anygpu.agent.assignment import Assignment
+from anygpu.agent.attempt_dir import ENDING_FILE
 from anygpu.agent.link.client import RequestRefused, ServerClient, retry_until
 from anygpu.agent.link.orders import AttemptLease, ServerOrders, boot_clock
 from anygpu.agent.link.sender import ReportSender
@@ -15,10 +16,13 @@ from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_step, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from anygpu.agent.attempt_dir import AttemptDir
     from anygpu.agent.link.client import ServerAddress
+
+AGENT_LOST = "agent_lost"  # the outcome if the agent failed, so that nobody knows how the job ended
 
 
 def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> int:
@@ -41,7 +45,7 @@ def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> i
     if not sender.deliver_all(deadline):
         return exit_codes.UNDELIVERED if orders.rejection is None else exit_codes.REJECTED
     message = "the agent on the machine died; the reports it had stored were delivered"
-    end = end_message("agent_lost", spool, message=message)
+    end = end_message(AGENT_LOST, spool, message=message)
     return send_end(ServerClient(address, assignment.token), end, deadline, attempt_dir)
 
 
@@ -82,15 +86,25 @@ def end_message(
     }
 
 
-def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt_dir: AttemptDir) -> int:
+def send_end(
+    server: ServerClient,
+    end: dict[str, Any],
+    deadline: float,
+    attempt_dir: AttemptDir,
+    wait_for_nodes: Callable[[], None] = lambda: None,
+) -> int:
     """Report the end of the attempt to the server, and return the agent's exit code.
+
+    `wait_for_nodes` is called if other nodes of the attempt still run. After `agent_lost` it is not, because the server
+    records no end of this node: its machine must count as lost, so that the other nodes are stopped.
 
     Then removes the files that are no longer needed, including those with the token and the secrets.
     """
     refusal: RequestRefused | None = None
+    attempt_dir.create_marker(ENDING_FILE)
     for body in (end, _essential(end)):
         try:
-            _post_end(server, body, deadline)
+            answer = _post_end(server, body, deadline)
         except RequestRefused as error:
             if error.is_rejection:
                 return exit_codes.REJECTED
@@ -98,7 +112,9 @@ def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt
                 raise
             refusal = error
         else:
-            attempt_dir.remove("work.json", "spool", "snapshots", "dataset")
+            attempt_dir.remove("work.json", "spool", "snapshots", "dataset", ENDING_FILE)
+            if answer.get("wait") and end["outcome"] != AGENT_LOST:
+                wait_for_nodes()
             return exit_codes.DELIVERED
     sys.stderr.write(f"anygpu-agent: the server refused the report that the job has ended: {refusal}\n")
     return exit_codes.UNDELIVERED
@@ -109,12 +125,12 @@ def _essential(end: dict[str, Any]) -> dict[str, Any]:
     return {name: end[name] for name in ("outcome", "exit_code", "signal", "last_seq")}
 
 
-def _post_end(server: ServerClient, end: dict[str, Any], deadline: float) -> None:
+def _post_end(server: ServerClient, end: dict[str, Any], deadline: float) -> dict[str, Any]:
     try:
-        retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)
+        return retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)
     except RequestRefused as refusal:
         if refusal.code != "gap":
             raise
         # The server has lost reports that it had acknowledged. The agent has them no longer either.
         known = {**end, "last_seq": int(refusal.problem.get("expected", 1)) - 1}
-        retry_until(lambda: server.call("POST", "/agent/v1/end", known), deadline, server.address.wait)
+        return retry_until(lambda: server.call("POST", "/agent/v1/end", known), deadline, server.address.wait)

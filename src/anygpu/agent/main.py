@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -9,14 +10,24 @@ import time
 from anygpu.agent import exit_codes
 from anygpu.agent.assignment import Assignment
 from anygpu.agent.attempt_dir import AttemptDir, process_identity
-from anygpu.agent.link.client import RequestRefused, ServerAddress, ServerClient, TunnelAddress, retry_until
+from anygpu.agent.link.client import (
+    RequestRefused,
+    ServerAddress,
+    ServerClient,
+    TunnelAddress,
+    is_anygpu_server,
+    retry_until,
+)
 from anygpu.agent.link.http11 import Unreachable
 from anygpu.agent.link.orders import boot_clock
+from anygpu.agent.link.server_list import ServerList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from anygpu.agent.link.relay import RelayAddress
 
     Ticket = dict[str, Any]
 
@@ -37,6 +48,10 @@ def main(argv: list[str]) -> int:
         return requests.main(argv)
     if argv == ["--spare"]:
         return _run_prewarmed()
+    if argv == ["--engine"]:
+        from anygpu.agent.host import engine
+
+        return engine.start_from_environment(lambda directory: main(["--deliver", directory]))
     _print_error("usage: anygpu-agent <directory> | anygpu-agent --deliver <directory>")
     return exit_codes.USAGE
 
@@ -56,16 +71,20 @@ def run(attempt_dir: AttemptDir, ticket: Ticket) -> int:
     address = server_address(attempt_dir, ticket)
     sent_at, assignment = claim(attempt_dir, ticket, address)
 
-    from anygpu.agent.attempt import AttemptRunner
+    from anygpu.agent.attempt import AttemptRunner, NoticeSources
 
-    notice_source = str(ticket.get("notices") or "")
+    if ticket.get("in_image"):
+        assignment.job.image = None  # the engine has started the agent in a container of this image
     runner = AttemptRunner(
         attempt_dir,
         address,
         assignment,
         sent_at,
-        notice_source,
+        NoticeSources(
+            str(ticket.get("notices") or ""), ticket.get("sigterm_notice_s"), ticket.get("sigurg_notice_s")
+        ),
         lambda: claim(attempt_dir, ticket, address)[1],
+        str(ticket.get("address") or ""),
     )
     return runner.run()
 
@@ -77,10 +96,64 @@ def deliver(attempt_dir: AttemptDir, ticket: Ticket) -> int:
 
 
 def server_address(attempt_dir: AttemptDir, ticket: Ticket) -> ServerAddress:
-    """Return the server's address: a fixed URL, or a file with the URL of the current tunnel."""
+    """Return how to reach the server: a fixed URL, a file with the URL of the current tunnel, or a relay.
+
+    A ticket may have a relay and an address. Then the address is used if the server answers there now. The choice is
+    stored, so that an agent that is started again in the same directory makes the same one.
+    """
+    relay = attempt_dir.read_json("relay.json") or ticket.get("relay")
+    if not relay:
+        return _direct_address(attempt_dir, ticket)
+    choice = attempt_dir.read_json("link.json") or {}
+    if "direct" not in choice:
+        choice = {"direct": _can_reach_directly(attempt_dir, ticket)}
+        attempt_dir.write_json("link.json", choice)
+    if choice["direct"] and ticket.get("rendezvous"):
+        return _direct_address(attempt_dir, ticket)
+
+    from anygpu.agent.link.relay import RelayAddress
+
+    mailbox = RelayAddress(
+        relay, int(ticket.get("node") or 0), lambda renewed: attempt_dir.write_json("relay.json", renewed)
+    )
+    return _with_fallback(attempt_dir, ticket, mailbox) if choice["direct"] else mailbox
+
+
+def _direct_address(attempt_dir: AttemptDir, ticket: Ticket) -> ServerAddress:
     if ticket.get("rendezvous"):
         return TunnelAddress(attempt_dir.join(ticket["rendezvous"]))
-    return ServerAddress(ticket["url"])
+    return ServerList(
+        attempt_dir.join("servers.json"), _ticket_urls(ticket), is_remote=bool(ticket.get("remote"))
+    )
+
+
+def _with_fallback(attempt_dir: AttemptDir, ticket: Ticket, mailbox: RelayAddress) -> ServerAddress:
+    """Return the addresses of the ticket, with the relay for the case that they cannot be reached any more."""
+    from anygpu.agent.link.fallback import FALLBACK_AFTER_S, RelayFallback
+
+    def store_choice() -> None:
+        with contextlib.suppress(OSError):  # the disk is full: only this agent knows
+            attempt_dir.write_json("link.json", {"direct": False})
+
+    return RelayFallback(
+        attempt_dir.join("servers.json"),
+        _ticket_urls(ticket),
+        mailbox,
+        store_choice,
+        is_remote=bool(ticket.get("remote")),
+        after_s=float(ticket.get("fallback_after_s", FALLBACK_AFTER_S)),
+    )
+
+
+def _ticket_urls(ticket: Ticket) -> list[str]:
+    return [*(ticket.get("urls") or []), *([ticket["url"]] if ticket.get("url") else [])]
+
+
+def _can_reach_directly(attempt_dir: AttemptDir, ticket: Ticket) -> bool:
+    """Return whether an anygpu server answers at an address of the ticket. Sends it no secret."""
+    if ticket.get("rendezvous"):
+        return is_anygpu_server(_direct_address(attempt_dir, ticket))
+    return any(is_anygpu_server(ServerAddress(url)) for url in dict.fromkeys(_ticket_urls(ticket)))
 
 
 def claim(attempt_dir: AttemptDir, ticket: Ticket, address: ServerAddress) -> tuple[float, Assignment]:
@@ -96,6 +169,7 @@ def claim(attempt_dir: AttemptDir, ticket: Ticket, address: ServerAddress) -> tu
         "claimant": attempt_dir.claimant(),
         "host": describe_host(),
         "agent_version": sys.modules["anygpu"].__version__,
+        **({"node": int(ticket["node"])} if ticket.get("node") else {}),
     }
     sent_at = 0.0
 
@@ -108,6 +182,7 @@ def claim(attempt_dir: AttemptDir, ticket: Ticket, address: ServerAddress) -> tu
     response = retry_until(send, deadline, address.wait)
     server.close()
     attempt_dir.write_json("work.json", response)
+    address.update(response.get("urls"))
     return sent_at, Assignment(response)
 
 

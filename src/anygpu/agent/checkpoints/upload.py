@@ -70,21 +70,26 @@ class FileDescription:
         self._before_block = before_block
         self.chunks: dict[str, FileChunk] = {}
         self.file: dict[str, Any] = {"path": name, "size": 0, "chunks": []}
-        whole = new_sha256()
-        for offset in range(0, os.path.getsize(path), chunk_bytes):
-            self._add_chunk(path, offset, chunk_bytes, whole)
+        size, whole = os.path.getsize(path), new_sha256()
+        if size <= chunk_bytes:  # the only chunk is the whole file: its bytes are hashed once
+            self._add_chunk(path, 0, size, [whole])
+        else:
+            for offset in range(0, size, chunk_bytes):
+                self._add_chunk(path, offset, min(chunk_bytes, size - offset), [new_sha256(), whole])
         self.file["sha256"] = whole.hexdigest()
 
-    def _add_chunk(self, path: str, offset: int, chunk_bytes: int, whole: Any) -> None:
-        size = min(chunk_bytes, os.path.getsize(path) - offset)
+    def _add_chunk(self, path: str, offset: int, size: int, hashes: list[Any]) -> None:
+        """Add a chunk, and its bytes to all hashes. The first hash is that of the chunk."""
+        if not size:
+            return
         chunk = FileChunk(path, offset, size, self._before_block)
-        sha = new_sha256()
         for block in chunk.blocks():
-            sha.update(block)
-            whole.update(block)
-        self.chunks[sha.hexdigest()] = chunk
+            for each in hashes:
+                each.update(block)
+        sha256 = hashes[0].hexdigest()
+        self.chunks[sha256] = chunk
         self.file["size"] += size
-        self.file["chunks"].append({"size": size, "sha256": sha.hexdigest()})
+        self.file["chunks"].append({"size": size, "sha256": sha256})
 
 
 def publish(

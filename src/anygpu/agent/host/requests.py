@@ -45,6 +45,10 @@ def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply)
         from anygpu.agent.host.check import check_host
 
         reply({**check_host(home, request.get("cpu_count", 0)), "names": running_attempts(attempts)})
+    elif request["do"] == "relay":
+        from anygpu.agent.host.mailboxes import serve_mailboxes
+
+        serve_mailboxes(request["root"], reply)
     elif request["do"] == "list":
         reply({"names": running_attempts(attempts)})
     elif request["do"] == "kill":
@@ -69,10 +73,11 @@ def kill_and_block(directory: str) -> dict[str, Any]:
     The directory is created if it does not exist: the start request may still be on its way.
     """
     from anygpu.agent.host.processes import kill_attempt
-    from anygpu.agent.host.start import start_lock
+    from anygpu.agent.host.start import start_lock, wait_for_end_report
 
     known = os.path.isdir(directory)
     os.makedirs(directory, mode=0o700, exist_ok=True)
+    wait_for_end_report(directory)
     with start_lock(directory):
         with open(os.path.join(directory, "ended"), "w"):
             pass

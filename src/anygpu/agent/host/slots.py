@@ -45,6 +45,11 @@ def cpu_slots(directory: str, count: int) -> list[Slot]:
     return [Slot(str(number), os.path.join(directory, f"cpu-{number}.lock")) for number in range(count)]
 
 
+def user_cpu_slots(count: int) -> list[Slot]:
+    """Return the CPU slots of this user on this machine. All programs of anygpu except the local backend share them."""
+    return cpu_slots(os.path.join(os.path.expanduser("~"), ".anygpu", "slots"), count)
+
+
 def gpu_slots(uuids: Sequence[str], directory: str = "") -> list[Slot]:
     directory = directory or os.environ.get("ANYGPU_GPU_LOCKS") or GPU_LOCKS
     with _shared_umask():

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 
+from anygpu.agent.attempt_dir import ENDING_FILE
 from anygpu.agent.files import write_json
-from anygpu.agent.host.slots import Slot, cpu_slots, free_labels, gpu_slots, hold_slots, try_lock
+from anygpu.agent.host.slots import Slot, free_labels, gpu_slots, hold_slots, try_lock, user_cpu_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOCK_TIMEOUT_S = 20.0
+END_REPORT_S = 2.0
 POLL_S = 0.5
 SSH_VARIABLES = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SSH_ORIGINAL_COMMAND")
 
@@ -37,8 +39,11 @@ class StartRequest:
         self.tunnel: dict[str, Any] | None = fields.get("tunnel")
         self.deliver = bool(fields.get("deliver"))
         self.gpus: int | None = fields.get("gpus")
+        self.gpu_kind: str = fields.get("gpu_kind") or ""  # only GPUs of this model; empty: of any model
         self.cpus: int | None = fields.get("cpus")
         self.cpu_count: int = fields.get("cpu_count") or os.cpu_count() or 1
+        self.gpu_uuids: list[str] | None = None  # the GPUs to choose from; None: all GPUs of the machine
+        self.environment: dict[str, str] | None = None  # None: the environment of this process
 
 
 def start_agent(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
@@ -102,10 +107,13 @@ def requested_slots(request: StartRequest) -> tuple[list[Slot], int]:
     if request.gpus:
         from anygpu.agent.host.gpus import query_gpus
 
-        return gpu_slots([card["uuid"] for card in query_gpus()[0]]), request.gpus
+        if request.gpu_uuids is not None:
+            return gpu_slots(request.gpu_uuids), request.gpus
+        cards = query_gpus()[0]
+        kind = request.gpu_kind
+        return gpu_slots([card["uuid"] for card in cards if kind in ("", card["kind"])]), request.gpus
     if request.cpus:
-        root = os.path.join(os.path.expanduser("~"), ".anygpu", "slots")
-        return cpu_slots(root, request.cpu_count), request.cpus
+        return user_cpu_slots(request.cpu_count), request.cpus
     return [], 0
 
 
@@ -122,7 +130,7 @@ def _spawn_agent(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**_agent_environment(), **env},
+            env={**(_agent_environment() if request.environment is None else request.environment), **env},
             cwd=request.directory,
             pass_fds=fds,
             start_new_session=True,
@@ -159,6 +167,19 @@ def has_reported_end(directory: str) -> bool:
         os.path.exists(os.path.join(directory, name)) for name in ("process.json", "work.json")
     )
     return has_started and not is_undelivered
+
+
+def wait_for_end_report(directory: str) -> None:
+    """Wait a moment for an agent that is just reporting the end of its attempt.
+
+    The server may end the attempt as soon as it has the report. The agent then still has to remove the files with the
+    token and the secrets.
+    """
+    end, mark = time.monotonic() + END_REPORT_S, os.path.join(directory, ENDING_FILE)
+    while os.path.exists(mark) and is_running(directory):
+        if time.monotonic() > end:
+            return
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -8,14 +8,14 @@ import socket
 import threading
 import time
 
-from anygpu.agent.link.http11 import HttpConnection, Unreachable
+from anygpu.agent.link.http11 import UNAVAILABLE, HttpConnection, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional, TypeVar
 
-    from anygpu.agent.link.http11 import Body, StreamedResponse
+    from anygpu.agent.link.http11 import Body, Connection, StreamedResponse
 
     T = TypeVar("T")
     Stamp = Optional[tuple[int, int]]
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE_POLL_S = 0.05  # while a thread waits, so that the spool is sent as soon as there is a tunnel again
 OUTDATED_POLL_S = 0.25
+CHECK_TIMEOUT_S = 4.0  # how long an agent waits for an answer when it checks whether a server is there
 
 
 class RequestRefused(Exception):
@@ -43,25 +44,68 @@ class RequestRefused(Exception):
         return self.status >= 500 or self.status in (408, 425, 429)
 
     @property
+    def is_unknown_agent(self) -> bool:
+        """Whether the server does not know this agent: attempt unknown, or token invalid."""
+        return self.status in (401, 403, 404)
+
+    @property
     def is_rejection(self) -> bool:
         """Whether the server no longer accepts this agent: attempt unknown, token invalid, or another agent owns it."""
-        return self.status in (401, 403, 404) or self.code == "superseded"
+        return self.is_unknown_agent or self.code == "superseded"
 
 
 class ServerAddress:
-    """The server's address for agents: a fixed URL. `TunnelAddress` is for an address that changes."""
+    """The server's address for agents: a fixed URL.
+
+    `TunnelAddress` is for an address that changes, `ServerList` for several servers. `is_remote`: the agent does not
+    run on the server's machine.
+    """
 
     is_remote = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_remote: bool = False) -> None:
         self._url = url.rstrip("/")
+        self.is_remote = is_remote
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another server can be used if this one fails."""
+        return False
 
     def url(self) -> str:
         """Return the URL for a new connection. Raise `Unreachable` while there is no URL."""
         return self._url
 
-    def on_open(self, connection: socket.socket) -> None:
+    def connect(self) -> Connection:
+        """Return a connection to the server. It opens with its first request."""
+        return HttpConnection(self.url, self.on_open, self.on_failure)
+
+    def connect_to(self, url: str) -> Connection:
+        """Return a connection to a signed URL, which may be on the server itself."""
+        path = self.path_on_server(url)
+        if path is None:
+            return HttpConnection(lambda: url)
+        return HttpConnection(self.url, self.on_open, self.on_failure, prefix=path)
+
+    def on_open(self, connection: socket.socket, url: str) -> None:
         """Register a new connection, so that a changed address can close it. Does nothing for a fixed address."""
+
+    def on_failure(self, url: str) -> None:
+        """Handle that the server at `url` cannot be used now. Does nothing for a fixed address."""
+
+    def on_success(self, url: str) -> None:
+        """Handle that the server at `url` has accepted a request. Does nothing for a fixed address."""
+
+    def is_rejected_by_all(self, url: str) -> bool:
+        """Handle that the server at `url` does not know this agent. Return whether no other server may know it."""
+        return True
+
+    def update(self, urls: Any) -> None:
+        """Handle the list of servers in an answer. Does nothing for a fixed address."""
+
+    def path_on_server(self, url: str) -> str | None:
+        """Return the path of a URL that is on the server; None for a URL elsewhere."""
+        return url if url.startswith("/") else None
 
     def wait(self, seconds: float) -> None:
         """Wait before a retry. Return early when the address has changed."""
@@ -77,7 +121,7 @@ class ServerClient:
     def __init__(self, address: ServerAddress, token: str = "") -> None:
         self.address = address
         self._token = token
-        self._connection = HttpConnection(address.url, address.on_open)
+        self._connection = address.connect()
 
     def call(
         self, method: str, path: str, body: Body | dict[str, Any] = b"", timeout_s: float = 30.0
@@ -93,25 +137,47 @@ class ServerClient:
     def close(self) -> None:
         self._connection.close()
 
-    def open_connection(self, url: str) -> HttpConnection:
+    def open_connection(self, url: str) -> Connection:
         """Return a connection to a signed URL. A `url` that begins with / is on the server itself."""
-        if url.startswith("/"):
-            return HttpConnection(lambda: self.address.url() + url, self.address.on_open)
-        return HttpConnection(lambda: url)
+        return self.address.connect_to(url)
 
     def _parse_response(self, response: StreamedResponse) -> dict[str, Any]:
         try:
             content = parse_body(response.body())
         except Unreachable:
-            self._connection.close()
+            self._connection.fail()
             raise
-        if response.headers.get("connection", "").lower() == "close":
+        url = self._connection.url
+        if response.headers.get("connection", "").lower() == "close" or response.status in UNAVAILABLE:
             self._connection.close()
         if response.status >= 300:
-            raise RequestRefused(
-                response.status, content, _retry_after_s(response.headers.get("retry-after", ""))
-            )
+            raise self._refusal(response, content, url)
+        self.address.on_success(url)
         return content
+
+    def _refusal(self, response: StreamedResponse, content: dict[str, Any], url: str) -> Exception:
+        retry_after_s = _retry_after_s(response.headers.get("retry-after", ""))
+        if response.status in UNAVAILABLE and self.address.has_others:
+            retry_after_s = 0.0  # the next request goes to another server
+        refusal = RequestRefused(response.status, content, retry_after_s)
+        if refusal.is_unknown_agent and not self.address.is_rejected_by_all(url):
+            self._connection.fail()
+            return Unreachable(f"the server at {url} does not know this agent ({refusal}); another is asked")
+        return refusal
+
+
+def is_anygpu_server(address: ServerAddress) -> bool:
+    """Return whether an anygpu server answers at the address. Sends it no secret."""
+    server = ServerClient(address)
+    try:
+        server.call("GET", "/agent/v1/orders", timeout_s=CHECK_TIMEOUT_S)
+    except Unreachable:
+        return False
+    except RequestRefused as refusal:
+        return refusal.code == "unauthorized"  # the answer of an anygpu server to a request without a token
+    finally:
+        server.close()
+    return False
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
@@ -174,20 +240,19 @@ class TunnelAddress(ServerAddress):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._local = threading.local()  # the URL and file stamp that each thread read last
+        self._local = threading.local()  # the stamp of the file that each thread read last
         self._sockets: list[tuple[str, socket.socket]] = []
         self._lock = threading.Lock()
         threading.Thread(target=self._close_outdated, name="rendezvous", daemon=True).start()
 
     def url(self) -> str:
         self._local.stamp = self._stamp()
-        self._local.url = url = self._read()
-        return url
+        return self._read()
 
-    def on_open(self, connection: socket.socket) -> None:
+    def on_open(self, connection: socket.socket, url: str) -> None:
         with self._lock:
-            self._sockets = [(url, one) for url, one in self._sockets if one.fileno() >= 0]
-            self._sockets.append((self._local.url, connection))
+            self._sockets = [(each, one) for each, one in self._sockets if one.fileno() >= 0]
+            self._sockets.append((url, connection))
 
     def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -232,10 +297,11 @@ class TunnelAddress(ServerAddress):
         with self._lock:
             for url, one in self._sockets:
                 if url != now and one.fileno() >= 0:
-                    _shut_down(one)
+                    shut_down(one)
 
 
-def _shut_down(one: socket.socket) -> None:
+def shut_down(one: socket.socket) -> None:
+    """Interrupt all reads and writes of a connection, also those of other threads."""
     try:
         one.shutdown(socket.SHUT_RDWR)
     except OSError:

@@ -10,12 +10,28 @@ import socket
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import IO, Union
+    from typing import IO, Protocol, Union
 
     Body = Union[bytes, "StreamBody"]
 
+    class Connection(Protocol):
+        """A way to send requests: an `HttpConnection`, or a connection through a relay."""
+
+        def request(
+            self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
+        ) -> StreamedResponse: ...
+
+        @property
+        def url(self) -> str: ...
+
+        def fail(self) -> None: ...
+
+        def close(self) -> None: ...
+
+
 BLOCK_BYTES = 262144
 MAX_HEADERS = 200
+UNAVAILABLE = (502, 503, 504)  # the server, or a proxy in front of it, cannot handle requests now
 
 
 class Unreachable(Exception):
@@ -122,14 +138,23 @@ class HttpConnection:
     """A kept-alive connection to one host. Not thread-safe.
 
     `get_url` is called whenever a socket is opened, because a new tunnel has a new port. `on_open` is called
-    with each new socket.
+    with each new socket and its URL, `on_failure` with the URL of a server that cannot be used now. `prefix` is
+    appended to the URL, before the path of a request.
     """
 
     def __init__(
-        self, get_url: Callable[[], str], on_open: Callable[[socket.socket], None] | None = None
+        self,
+        get_url: Callable[[], str],
+        on_open: Callable[[socket.socket, str], None] | None = None,
+        on_failure: Callable[[str], None] = lambda url: None,
+        prefix: str = "",
     ) -> None:
         self._get_url = get_url
         self._on_open = on_open
+        self._on_failure = on_failure
+        self._prefix = prefix
+        self.url = ""  # of the newest connection
+        self._is_unavailable = False
         self._address: HttpUrl | None = None
         self._socket: socket.socket | None = None
         self._file: IO[bytes] | None = None
@@ -138,6 +163,17 @@ class HttpConnection:
         self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
     ) -> StreamedResponse:
         """Send a request and return the response. `path` is appended to the URL."""
+        try:
+            response = self._request(method, self._prefix + path, headers, body, timeout_s)
+        except Unreachable:
+            self.fail()
+            raise
+        self._is_unavailable = response.status in UNAVAILABLE
+        return response
+
+    def _request(
+        self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
+    ) -> StreamedResponse:
         if self._socket is not None:
             try:
                 return self._exchange(method, path, headers, body, timeout_s)
@@ -151,9 +187,18 @@ class HttpConnection:
             if held is not None:
                 held.close()
         self._socket = self._file = None
+        if self._is_unavailable:
+            self._is_unavailable = False
+            self._on_failure(self.url)
+
+    def fail(self) -> None:
+        """Close the connection, and report that its server cannot be used now."""
+        self._is_unavailable = True
+        self.close()
 
     def _open(self, timeout_s: float) -> None:
-        address = self._address = HttpUrl(self._get_url())
+        self.url = self._get_url()
+        address = self._address = HttpUrl(self.url)
         target = (address.host, address.port)
         try:
             made = socket.create_connection(target, timeout=min(timeout_s, 10.0))
@@ -167,7 +212,7 @@ class HttpConnection:
             ) from error
         self._socket, self._file = made, made.makefile("rb")
         if self._on_open is not None:
-            self._on_open(made)
+            self._on_open(made, self.url)
 
     def _exchange(
         self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float

@@ -25,7 +25,7 @@ def boot_clock() -> float:
 
 
 class AttemptLease:
-    """The time until which the agent may run the job without contact to the server.
+    """The time until which the agent may run the job without contact with the server.
 
     A renewal counts from the moment the request was sent, so the agent's lease never ends later than the
     server's. The threads that call the server renew the lease and the main loop reads it; each write is a

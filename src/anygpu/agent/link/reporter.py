@@ -52,6 +52,7 @@ class Reporter:
         self._started_at = clock()
         self._flushed_at = self._started_at - every_s * METRICS_DELAY_FACTOR
         self._disk_full_since: float | None = None
+        self.has_metrics = True  # False on the nodes whose metrics and progress the server does not store
 
     def write_output(self, data: bytes) -> None:
         self._output += data
@@ -66,6 +67,8 @@ class Reporter:
         self.write_output(f"[anygpu] {text}\n".encode("utf-8", "replace"))
 
     def add_points(self, points: Sequence[Point]) -> None:
+        if not self.has_metrics:
+            return
         self._points += points
         self._schedule_flush(METRICS_DELAY_FACTOR)
 
@@ -75,6 +78,8 @@ class Reporter:
         self.update_progress(progress)
 
     def update_progress(self, progress: dict[str, Any]) -> None:
+        if not self.has_metrics:
+            return
         self._progress.update(progress)
         self._progress_changed = True
         self._schedule_flush(METRICS_DELAY_FACTOR)

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from anygpu.agent.link.orders import AttemptLease, ServerOrders
     from anygpu.agent.link.spool import Spool
 
-REQUEST_BYTES = 2**20
+# After a failed request, the next ones are smaller: over a slow connection a large one never arrives in time.
+REQUEST_BYTES, MIN_REQUEST_BYTES = 2**20, 2**16
+SHRINK, GROW = 4, 1.25
 MAX_REFUSALS = 3
+ANSWER_TIMEOUT_S = 30.0
+# If another server can be asked, this one must answer sooner: long before the lease ends.
+FAILOVER_TIMEOUT_S = 10.0
+LEASE_SHARE = 0.25
 
 
 class ReportSender:
@@ -45,6 +51,8 @@ class ReportSender:
         self._contact_at = time.monotonic()
         self._backoff = Backoff()
         self._refusals = 0
+        self._request_bytes = REQUEST_BYTES
+        self._failover_timeout_s = FAILOVER_TIMEOUT_S
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="sender", daemon=True).start()
@@ -74,7 +82,9 @@ class ReportSender:
             try:
                 self._send_pending()
             except (Unreachable, KeyError, TypeError, ValueError):
-                self._back_off(0.0)  # no response, or one that is not from our server, such as a proxy's
+                # There was no response, or one that is not from our server, such as a proxy's.
+                self._request_bytes = max(MIN_REQUEST_BYTES, self._request_bytes // SHRINK)
+                self._back_off(0.0)
             except RequestRefused as refusal:
                 self._handle_refusal(refusal)
 
@@ -87,26 +97,35 @@ class ReportSender:
 
     def _send_pending(self) -> None:
         self._has_work = False
-        first, last, body = self._spool.batch(1 if self._refusals else REQUEST_BYTES)
+        first, last, body = self._spool.batch(1 if self._refusals else self._request_bytes)
         if last >= first:
             self._send_batch(first, last, body)
             self._refusals = 0
         elif time.monotonic() - self._contact_at >= self._heartbeat_s:
-            self._record_contact(boot_clock(), self._server.call("POST", "/agent/v1/heartbeat"))
+            self._record_contact(boot_clock(), self._call("/agent/v1/heartbeat", b""))
 
     def _send_batch(self, first: int, last: int, body: bytes) -> None:
         self._has_work = True  # there may be more; the next round finds out
         sent_at = boot_clock()
-        response = self._server.call("POST", f"/agent/v1/reports?first={first}&last={last}", body)
+        response = self._call(f"/agent/v1/reports?first={first}&last={last}", body)
         self._spool.acknowledge(int(response["acked"]))
+        self._request_bytes = min(REQUEST_BYTES, int(self._request_bytes * GROW))
         self._record_contact(sent_at, response)
+
+    def _call(self, path: str, body: bytes) -> dict[str, Any]:
+        has_others = self._server.address.has_others
+        timeout_s = self._failover_timeout_s if has_others else ANSWER_TIMEOUT_S
+        return self._server.call("POST", path, body, timeout_s=timeout_s)
 
     def _record_contact(self, sent_at: float, response: dict[str, Any]) -> None:
         self._contact_at = time.monotonic()
         self._backoff.reset()
-        self._lease.renew(sent_at, float(response["lease_s"]))
+        lease_s = float(response["lease_s"])
+        self._lease.renew(sent_at, lease_s)
+        self._failover_timeout_s = min(FAILOVER_TIMEOUT_S, max(1.0, lease_s * LEASE_SHARE))
         self._orders.update(response.get("orders") or [])
         self._orders.is_watched = response.get("watched") is True
+        self._server.address.update(response.get("urls"))
 
     def _handle_refusal(self, refusal: RequestRefused) -> None:
         if refusal.code == "gap":

@@ -23,20 +23,24 @@ IDLE_S = 1.0
 # patterns of all takes longer than starting the agent.
 _PARSERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("json_lines", "parse_json_line", ('"progress"',)),
-    ("huggingface", "parse_huggingface", ("{'",)),
+    ("frameworks.huggingface", "parse_huggingface", ("{'",)),
     (
-        "ultralytics",
+        "frameworks.ultralytics",
         "parse_ultralytics",
         ("GPU_mem", "%", " all ", " Instances ", " epochs completed in ", "top1_acc"),
     ),
     ("tqdm", "parse_tqdm", ("%|", "it [")),
-    ("keras", "parse_keras", ("/step", " - ")),
-    ("lightning", "parse_lightning", (" • ", "Trainer.fit", "DataLoader", "│", "    ")),
-    ("tabular", "parse_boosting", ("]\t",)),
-    ("catboost", "parse_catboost", ("remaining: ",)),
-    ("timm", "parse_timm", ("Train: ", "Test: ", "Test (", "Scheduled epochs: ", "*** Best metric: ")),
-    ("pytorch", "parse_pytorch", ("Test set:", "Acc@", "]\t", "] loss: ", "  [")),
-    ("tabular", "parse_sklearn", ("inertia", "Norm: ")),
+    ("frameworks.keras", "parse_keras", ("/step", " - ")),
+    ("frameworks.lightning", "parse_lightning", (" • ", "Trainer.fit", "DataLoader", "│", "    ")),
+    ("frameworks.tabular", "parse_boosting", ("]\t",)),
+    ("frameworks.catboost", "parse_catboost", ("remaining: ",)),
+    (
+        "frameworks.timm",
+        "parse_timm",
+        ("Train: ", "Test: ", "Test (", "Scheduled epochs: ", "*** Best metric: "),
+    ),
+    ("frameworks.pytorch", "parse_pytorch", ("Test set:", "Acc@", "]\t", "] loss: ", "  [")),
+    ("frameworks.tabular", "parse_sklearn", ("inertia", "Norm: ")),
     ("generic", "parse_generic", ("",)),
 )
 _loaded: dict[str, Parser] = {}

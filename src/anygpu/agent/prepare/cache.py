@@ -138,8 +138,11 @@ def _is_verified(path: str, sha256: str) -> bool:
 
 
 def machine_cache() -> FileCache | None:
-    """Return the cache in the user's home directory, or None if it cannot be created."""
+    """Return the cache in ANYGPU_CACHE_DIR, else in the user's home directory; None if it cannot be created."""
+    directory = os.environ.get("ANYGPU_CACHE_DIR") or os.path.join(
+        os.path.expanduser("~"), ".anygpu", "cache"
+    )
     try:
-        return FileCache(os.path.join(os.path.expanduser("~"), ".anygpu", "cache"))
+        return FileCache(directory)
     except OSError:
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.link.client import ServerClient
-    from anygpu.agent.link.http11 import HttpConnection, StreamedResponse
+    from anygpu.agent.link.http11 import Connection, StreamedResponse
     from anygpu.agent.prepare.cache import FileCache
 
 MAX_REDIRECTS = 5
@@ -158,7 +158,7 @@ def _download_once(server: ServerClient, url: str, part: str, between_blocks: Ca
 
 def _open_following_redirects(
     server: ServerClient, url: str, headers: dict[str, str]
-) -> tuple[HttpConnection, StreamedResponse]:
+) -> tuple[Connection, StreamedResponse]:
     for _ in range(MAX_REDIRECTS):
         connection = server.open_connection(url)
         response = connection.request("GET", "", headers, b"", 60.0)

@@ -27,6 +27,7 @@ ALLOWED_VARIABLES = frozenset(
     )
 )
 LIBRARY_FILES = ("__init__.py", "bounds.py", "job.py", "suggest.py")
+TORCHRUN_FILE = "torchrun_main.py"
 ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
@@ -130,6 +131,15 @@ def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None
         with open(os.path.join(target, name), "wb") as file:
             file.write(_read_source(os.path.join(package, name)))
     _install_trainers(os.path.join(package, "trainers"), os.path.join(target, "trainers"), in_container)
+
+
+def install_torchrun(attempt_dir: AttemptDir) -> str:
+    """Copy the program that starts torchrun to the attempt's directory, and return its path."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.path.join(attempt_dir.library_dir, TORCHRUN_FILE)
+    with open(path, "wb") as file:
+        file.write(_read_source(os.path.join(package, "agent", "run", TORCHRUN_FILE)))
+    return path
 
 
 def _install_trainers(source: str, target: str, in_container: bool) -> None:

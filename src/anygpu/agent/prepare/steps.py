@@ -11,11 +11,12 @@ from anygpu.agent.prepare import environment, inputs
 from anygpu.agent.prepare.commands import CommandRunner
 from anygpu.agent.prepare.environment import find_program
 from anygpu.agent.prepare.installers import installer_variables
+from anygpu.agent.run import ranks
 from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anygpu.agent.assignment import Assignment
     from anygpu.agent.attempt_dir import AttemptDir
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from anygpu.agent.prepare.download import InputDownloader
     from anygpu.agent.run.loop import ProcessLoop
     from anygpu.agent.run.output import SecretMask
+    from anygpu.agent.run.ranks import MasterAddress
 
 TRAINERS_MODULE = "anygpu.trainers"
 MIN_PYTHON_FOR_TRAINERS = (3, 10)
@@ -64,11 +66,12 @@ class Preparation:
         loop: ProcessLoop,
         downloader: InputDownloader,
         is_remote: bool,
+        meet_nodes: Callable[[], MasterAddress],
     ) -> None:
         """Create the preparation.
 
         `is_remote`: this machine is not the server's, so the submitter's files and interpreter may not exist
-        on it.
+        on it. `meet_nodes` waits until all nodes of the attempt are prepared.
         """
         self._assignment = assignment
         self._job = assignment.job
@@ -79,6 +82,7 @@ class Preparation:
         self._commands = CommandRunner(assignment.name, loop, reporter, mask)
         self._downloader = downloader
         self._is_remote = is_remote
+        self._meet_nodes = meet_nodes
         self._step = "preparing"
         self._restored_step: int | None = None
 
@@ -116,7 +120,8 @@ class Preparation:
             return self._container_plan(job.image, directories, env, resume_args)
         self._step = "setup"
         self._run_setup(cwd, env)
-        return LaunchPlan(self._command(directories, python) + resume_args, directories, env)
+        command = self._launched(self._command(directories, python) + resume_args, python, env)
+        return LaunchPlan(command, directories, env)
 
     def _create_directories(self) -> JobDirectories:
         """Create the directories of the job. The user's directory of a job that runs in place must exist."""
@@ -221,10 +226,11 @@ class Preparation:
                     f"its name, and that this machine may read from its registry. The output ends with:\n{result.tail}"
                 )
         name = self._assignment.name
+        command = self._launched(self._command(directories, "python") + resume_args, "python", env)
         argv = containers.run_command(
             runtime,
             image,
-            self._command(directories, "python") + resume_args,
+            command,
             name=name,
             cwd=directories.cwd,
             attempt_dir=self._attempt_dir.path,
@@ -234,6 +240,21 @@ class Preparation:
             has_gpus=find_program("nvidia-smi") is not None,
         )
         return LaunchPlan(argv, directories, env, containers.remove_command(runtime, name))
+
+    def _launched(self, command: list[str], python: str, env: dict[str, str]) -> list[str]:
+        """Return the command that starts all processes of this node, once all nodes of the attempt are prepared.
+
+        Adds the variables with which the processes find each other to `env`.
+        """
+        if not self._job.has_ranks:
+            return command
+        self._step = "waiting for the other nodes"
+        master = self._meet_nodes()
+        env.update(ranks.rank_variables(self._job.ranks, master))
+        if self._job.ranks.launcher == "none":
+            return command
+        starter = environment.install_torchrun(self._attempt_dir)
+        return ranks.torchrun_command(self._job.ranks, master, command, python, starter)
 
     def _command(self, directories: JobDirectories, python: str) -> list[str]:
         job = self._job

@@ -10,9 +10,9 @@ compatibility packages and custom builds can make a combination work that these 
 from __future__ import annotations
 
 import json
-import subprocess
 
 from anygpu.agent.host.gpus import parse_rows, query_command
+from anygpu.agent.prepare.queries import query_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,19 +67,7 @@ def command_output(env: dict[str, str]) -> RunQuery:
     """Return a function that runs a command with `env` and returns its output."""
 
     def run(argv: list[str]) -> str | None:
-        try:
-            done = subprocess.run(
-                argv,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=QUERY_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+        return query_output(argv, timeout_s=QUERY_TIMEOUT_S, env=env)
 
     return run
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import subprocess
 import time
 
 from anygpu.agent.files import new_sha256
 from anygpu.agent.prepare import torch_builds
 from anygpu.agent.prepare.environment import find_program
 from anygpu.agent.prepare.installers import installer_variables
+from anygpu.agent.prepare.queries import query_output
 from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
@@ -182,18 +182,8 @@ def _requirements_for_pip(python: str, requirements: list[str], cwd: str) -> lis
 
 def _query(argv: list[str]) -> str | None:
     """Return the output of a command, or None if it failed."""
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=QUERY_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+    output = query_output(argv, timeout_s=QUERY_TIMEOUT_S)
+    return None if output is None else output.strip()
 
 
 def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 READ_BYTES = 65536
 POLL_S = 1.0
 DRAIN_S = 2.0
+OWN_SIGNAL_S = 0.5
+KILLED_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 class Interrupted(Exception):
@@ -49,6 +51,11 @@ class WakePipe:
     def on_signals(self) -> None:
         signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something wakes the loop, or until the time is over."""
+        select.select([self.read_fd], [], [], seconds)
+        self.clear()
 
     def clear(self) -> None:
         try:
@@ -95,6 +102,7 @@ class ProcessLoop:
         self.timeout_at: float | None = None
         self.stop: StopRequest | None = None
         self.signal_count = 0
+        self.engine_signals = False  # SIGTERM comes from an engine that ends all processes of the attempt
         self.notice: PreemptionNotice | None = None
         self._woken = True
         self._poll_at = 0.0
@@ -113,11 +121,27 @@ class ProcessLoop:
                 break
             pipe = self._wait_and_read(pipe, on_output)
             self._run_due_tasks()
+        if self.signal_count:
+            self.check_stop()  # an engine that signals the agent and the job may end the job first
         process.kill_leftovers(self._leftover_grace_s())
         if pipe is not None:
             _drain(pipe, on_output)
         os.close(process.pipe)
+        self._notice_own_signal(process.poll())
         return ProcessEnd(process.poll(), self.stop)
+
+    def _notice_own_signal(self, return_code: int | None) -> None:
+        """Find out whether a process was killed because the engine ends the whole attempt.
+
+        An engine sends SIGTERM to all processes at once. The job may end before the agent has received its own.
+        """
+        if self.stop is not None or return_code not in KILLED_CODES:
+            return
+        until = time.monotonic() + (OWN_SIGNAL_S if self.engine_signals else 0.0)
+        while not self.signal_count and time.monotonic() < until:
+            time.sleep(0.01)
+        if self.signal_count:
+            self.check_stop()
 
     def _has_ended(self, process: JobProcess) -> bool:
         """Return whether the process has ended.
@@ -137,9 +161,9 @@ class ProcessLoop:
         """
         now = time.monotonic()
         request = self._stop_request(now)
-        if request is not None and (self.stop is None or request.urgency > self.stop.urgency):
+        if request is not None and (self.stop is None or request.replaces(self.stop)):
             self.stop = request
-            self._reporter.write_line(f"stopping the job: {request.reason}")
+            self._reporter.write_line(f"stopping the job: {stopping.describe_reason(request.reason)}")
             if request.publish_until is not None:
                 self._reporter.flush()
         return self.stop

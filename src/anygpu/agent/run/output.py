@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from anygpu.agent.checkpoints.steps import StepHistory
     from anygpu.agent.link.reporter import Reporter
     from anygpu.agent.run.parsing import OutputParser
+    from anygpu.agent.run.rank_lines import RankSelection
 
 MASK = b"***"
 MIN_SECRET_BYTES = 4
@@ -104,12 +105,22 @@ IDLE_S = 0.5
 
 
 class OutputStream:
-    """Masks secrets in the job's output, reports the output, and parses metrics from it."""
+    """Masks secrets in the job's output, reports the output, and parses metrics from it.
 
-    def __init__(self, reporter: Reporter, mask: SecretMask, steps: StepHistory) -> None:
+    With `first_rank`, only the lines of this rank are parsed.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        mask: SecretMask,
+        steps: StepHistory,
+        first_rank: RankSelection | None = None,
+    ) -> None:
         self._reporter = reporter
         self._mask = mask
         self._steps = steps
+        self._first_rank = first_rank
         self._parser: OutputParser | None = None
         self._parsing_failed = False
         self._idle_since = time.monotonic()
@@ -135,6 +146,8 @@ class OutputStream:
 
     def close(self) -> None:
         self._forward(self._mask.close())
+        if self._first_rank is not None:
+            self._feed_parser(self._first_rank.close())
         self._parse(lambda parser: parser.close())
         if self._parser is not None and self._parser.skipped_lines:
             self._reporter.write_line(
@@ -155,11 +168,16 @@ class OutputStream:
             return
         self._reporter.write_output(clean)
         self._tail = (self._tail + clean)[-TAIL_BYTES:]
+        self._feed_parser(clean if self._first_rank is None else self._first_rank.feed(clean))
+
+    def _feed_parser(self, data: bytes) -> None:
+        if not data:
+            return
         if self._parser is None:
             from anygpu.agent.run.parsing import OutputParser
 
             self._parser = OutputParser(self._report_readings)
-        self._parse(lambda parser: parser.feed(clean))
+        self._parse(lambda parser: parser.feed(data))
 
     def _parse(self, step: Callable[[OutputParser], None]) -> None:
         script_reports_all = self.script_logs_metrics and self.script_reports_progress

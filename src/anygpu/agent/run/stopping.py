@@ -19,6 +19,12 @@ ABANDON_AFTER_S = 30.0
 TERM_FRACTION, KILL_FRACTION = 0.35, 0.5
 REPORT_FRACTION, MAX_REPORT_S = 0.1, 5.0
 SHORT_NOTICE_S = 25.0  # less than 30 s, because some time passes before a 30 s notice is read
+PEER = "peer"  # another node has failed, so that this one cannot continue
+
+
+def describe_reason(reason: str) -> str:
+    """Return the reason to stop as text for the job's log."""
+    return "another node of the job has failed" if reason == PEER else reason
 
 
 class StopRequest:
@@ -39,6 +45,12 @@ class StopRequest:
         self.steps = [(at, action) for at, action in self.steps if at > now]
         return ready
 
+    def replaces(self, other: StopRequest) -> bool:
+        """Return whether this request is more urgent than another one, or leaves less time for uploads."""
+        if self.urgency != other.urgency or self.publish_until is None or other.publish_until is None:
+            return self.urgency > other.urgency
+        return self.publish_until < other.publish_until - 1.0
+
     @property
     def next_at(self) -> float | None:
         return self.steps[0][0] if self.steps else None
@@ -48,6 +60,8 @@ def order_stop(order: dict[str, Any], now: float, grace_s: float) -> StopRequest
     if order["kind"] == "cancel":
         return StopRequest("cancelled", "cancel", 3, _immediate_steps(now, grace_s))
     reason = str(order.get("reason") or "stop")
+    if reason == PEER:
+        return StopRequest("stopped", reason, 2, _immediate_steps(now, grace_s))
     return StopRequest(
         "timeout" if reason == "timeout" else "stopped", reason, 1, _graceful_steps(now, grace_s)
     )

@@ -15,13 +15,14 @@ from anygpu.agent.run import stopping
 from anygpu.agent.run.loop import LoopTask
 from anygpu.agent.run.metrics import ScriptReports
 from anygpu.agent.run.output import OutputStream
+from anygpu.agent.run.rank_lines import first_rank_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from anygpu.agent.assignment import Assignment
+    from anygpu.agent.assignment import Assignment, JobInstructions
     from anygpu.agent.attempt_dir import AttemptDir, JobDirectories
     from anygpu.agent.checkpoints.results import ResultFinder
     from anygpu.agent.checkpoints.steps import StepHistory
@@ -41,6 +42,7 @@ FIRST_POLL_S = 1.0
 FILE_CLOCK_S = 0.01  # file times may be one clock tick behind
 REAP_EVERY_S = 5.0
 UPLOAD_POLL_S = 0.5
+MAX_WORLD_SIZE = 1_000_000  # the server refuses more
 
 
 class TrainingMonitor:
@@ -67,9 +69,12 @@ class TrainingMonitor:
         self._loop = loop
         self._orders = orders
         self._connect = connect
+        self._publishes = (
+            assignment.job.ranks.node == 0
+        )  # other nodes publish neither checkpoints nor results
         self._started_s = time.time() - FILE_CLOCK_S
         self._snapshots = attempt_dir.join("snapshots")
-        self._output = OutputStream(reporter, mask, steps)
+        self._output = OutputStream(reporter, mask, steps, first_rank_of(assignment.job.ranks))
         self._script = ScriptReports(os.path.join(attempt_dir.channel_dir, "points.jsonl"), steps)
         self._script.on_points = self._add_points
         self._script.on_progress = self._update_progress
@@ -89,11 +94,12 @@ class TrainingMonitor:
             LoopTask(self._output.tick, now + FIRST_POLL_S),
             LoopTask(self._script.poll, now),
             LoopTask(_reap_task(process.pid), now + REAP_EVERY_S),
-            LoopTask(self._poll_checkpoints, now + FIRST_POLL_S),
             LoopTask(self._sample_telemetry, now + FIRST_POLL_S),
             LoopTask(self._memory.poll, now + FIRST_POLL_S),
         ]
-        loop.on_short_notice = self._upload_settled_files
+        if self._publishes:
+            loop.tasks.append(LoopTask(self._poll_checkpoints, now + FIRST_POLL_S))
+            loop.on_short_notice = self._upload_settled_files
         end = loop.run(process, self._output.feed)
         loop.tasks = []
         if self._telemetry is not None:
@@ -116,6 +122,8 @@ class TrainingMonitor:
             deadline = stop.publish_until
             self._uploader().set_deadline(deadline)
         self._reporter.start_phase("finishing")
+        if not self._publishes:
+            return
         self._watcher().publish_changed()
         from anygpu.agent.checkpoints.upload import upload_outputs
 
@@ -205,10 +213,10 @@ class TrainingMonitor:
         if self._lazy_uploader is None:
             from anygpu.agent.checkpoints.upload import BackgroundUploader
 
-            world_size = int(self._assignment.job.env.get("WORLD_SIZE") or 1)
+            job = self._assignment.job
             reporter = self._reporter
             self._lazy_uploader = BackgroundUploader(
-                self._connect, self._orders, world_size, acked_seq=lambda: reporter.acked_seq
+                self._connect, self._orders, _world_size(job), acked_seq=lambda: reporter.acked_seq
             )
         return self._lazy_uploader
 
@@ -323,3 +331,16 @@ def _reap_task(pid: int) -> Callable[[float], float]:
         return now + REAP_EVERY_S
 
     return reap
+
+
+def _world_size(job: JobInstructions) -> int:
+    """Return the number of processes that checkpoints record. The variable WORLD_SIZE of the job can be any text."""
+    if job.has_ranks:
+        return job.ranks.world_size
+    if job.checkpoint.world_size:
+        return job.checkpoint.world_size
+    try:
+        stated = int(job.env.get("WORLD_SIZE") or 1)
+    except ValueError:
+        return 1
+    return stated if 0 < stated <= MAX_WORLD_SIZE else 1

@@ -1,4 +1,4 @@
-"""Parser for CatBoost: `100:	learn: 0.35	test: 0.41	best: 0.40 (96)	total: 1.5s	remaining: 4.2s`."""
+"""Parser for CatBoost: `100:      learn: 0.35     test: 0.41      best: 0.40 (96) total: 1.5s     remaining: 4.2s`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Parsers for the output of one framework each."""
