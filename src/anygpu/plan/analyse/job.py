@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from anygpu.plan.analyse.findings import Analysis, CodeFinding
+from anygpu.plan.analyse.findings import LIKELY, Analysis, CodeFinding, Lint
 from anygpu.plan.analyse.script import analyse
 from anygpu.plan.analyse.trainer import analyse_trainer
 from anygpu.plan.analyse.workload import characteristics
+from anygpu.spec.checks.trainer import trainer_processes
 from anygpu.spec.jobspec import JobSpec
 
 READABLE_SUFFIXES = (
@@ -41,6 +42,7 @@ def analyse_job(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | N
     if analysis is None:
         return None
     analysis = _with_checkpoint_settings(analysis, spec)
+    analysis = _with_requested_gpus(analysis, spec, files)
     if not isinstance(spec.requirements, str):
         return analysis
     return replace(analysis, requirements=_lines(files.get(spec.requirements, "")))
@@ -66,9 +68,64 @@ def _with_checkpoint_settings(analysis: Analysis, spec: JobSpec) -> Analysis:
     return replace(overridden, characteristics=characteristics(overridden))
 
 
+# Words in code that join several processes, and programs that start several.
+PROCESS_WORDS = ("LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "torch.distributed")
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun", "srun")
+# Frameworks whose training loop uses several GPUs or processes without a change of the script.
+DISTRIBUTING_FRAMEWORKS = frozenset({"transformers", "lightning", "accelerate", "deepspeed", "horovod"})
+
+
+def _with_requested_gpus(analysis: Analysis, spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis:
+    """Take the number of GPUs from the spec, or add a lint if the code cannot use several."""
+    per_node = spec.resources.gpu.count if spec.resources.gpu is not None else 0
+    total = max(1, per_node) * spec.resources.nodes
+    if total == 1 or spec.trainer is not None:
+        return analysis
+    method = analysis.multi_gpu or _distribution(analysis, spec, files)
+    if method is None:
+        return replace(analysis, lints=(*analysis.lints, _unused_gpus_lint(spec, per_node)))
+    counted = replace(analysis, multi_gpu=method)
+    if analysis.gpus is None and per_node:
+        counted = replace(
+            counted, gpus=CodeFinding(value=total, file=SPEC_FILE, because="resources of the job")
+        )
+    return replace(counted, characteristics=characteristics(counted))
+
+
+def _distribution(
+    analysis: Analysis, spec: JobSpec, files: Mapping[str, bytes | str]
+) -> CodeFinding[str] | None:
+    """Return the finding that the job trains with several processes, if its code or command shows it."""
+    frameworks = DISTRIBUTING_FRAMEWORKS & {each.value for each in analysis.frameworks}
+    program = next(iter(_words(spec)), "")
+    texts = [_text(each) for each in (*files.values(), spec.code or "")]
+    if frameworks or program in LAUNCHERS:
+        because = f"{', '.join(sorted(frameworks)) or program} uses several processes"
+    elif any(word in text for text in texts for word in PROCESS_WORDS):
+        because = "the code reads the number of processes"
+    else:
+        return None
+    return CodeFinding(value="ddp", file=SPEC_FILE, confidence=LIKELY, because=because)
+
+
+def _unused_gpus_lint(spec: JobSpec, per_node: int) -> Lint:
+    """Return the lint for a job that asks for several GPUs or nodes, and whose code trains in one process."""
+    nodes = spec.resources.nodes
+    asked = f"{nodes} nodes" if nodes > 1 else f"{per_node} GPUs"
+    effect = "only one of the GPUs works for the training"
+    if nodes > 1 or spec.launcher != "none":
+        effect = "every process trains the whole model by itself"
+    return Lint(
+        code="unused-gpus",
+        message=f"The job asks for {asked}, but the code uses no distributed training: {effect}.",
+        advice="Use DistributedDataParallel, FSDP, accelerate or Lightning's `devices`, or ask for one GPU.",
+        file=job_script(spec) or "code",
+    )
+
+
 def _analyse(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
     if spec.trainer is not None:
-        return analyse_trainer(spec.trainer, spec.config)
+        return analyse_trainer(spec.trainer, spec.config, gpus=trainer_processes(spec))
     if spec.code is not None:
         return analyse(spec.code, name="code", files=files)
     script = job_script(spec)
@@ -79,8 +136,11 @@ def _analyse(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None
 
 
 def _lines(text: bytes | str) -> tuple[str, ...]:
-    words = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
-    return tuple(words.splitlines()[:MAX_LINES])
+    return tuple(_text(text).splitlines()[:MAX_LINES])
+
+
+def _text(text: bytes | str) -> str:
+    return text if isinstance(text, str) else text.decode("utf-8", errors="replace")
 
 
 def _arguments(spec: JobSpec, script: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from anygpu.plan.analyse.fields import batches, checkpoints, devices
 from anygpu.plan.analyse.fields import data as inputs
 from anygpu.plan.analyse.fields import duration as schedule
 from anygpu.plan.analyse.fields import precision as numerics
+from anygpu.plan.analyse.fields.resuming import find_resuming
 from anygpu.plan.analyse.findings import (
     Analysis,
     CodeFinding,
@@ -98,7 +99,7 @@ def _fields(code: Code) -> Analysis:
         checkpointing=checkpoints.checkpointing(code),
         checkpoint_every=checkpoints.checkpoint_every(code),
         checkpoint_paths=checkpoints.checkpoint_paths(code),
-        resuming=checkpoints.resuming(code),
+        resuming=find_resuming(code),
         needs_gpu=devices.needs_gpu(code),
     )
 

@@ -14,8 +14,8 @@ from anygpu.trainers.contract import PlannerHints
 CONFIG_FILE = "config"
 
 
-def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
-    """Analyse a job that uses a trainer, from the job's settings `config`.
+def analyse_trainer(trainer: str, config: Mapping[str, Any], *, gpus: int = 1) -> Analysis:
+    """Analyse a job that uses a trainer on `gpus` GPUs, from the job's settings `config`.
 
     A built-in trainer also declares its framework, default model and model sizes (`PlannerHints`).
     """
@@ -39,8 +39,21 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
         resuming=_resumes(trainer),
         requirements=hints.requirements,
         needs_gpu=CodeFinding(value=not on_cpu, file=CONFIG_FILE, confidence=SURE if on_cpu else LIKELY),
+        **_sharing(trainer, gpus),
     )
     return replace(analysis, characteristics=characteristics(analysis))
+
+
+def _sharing(trainer: str, gpus: int) -> dict[str, Any]:
+    """Return the findings about several GPUs. The GPUs of a built-in trainer share each batch."""
+    if gpus == 1 or not registry.can_use_several_gpus(trainer):
+        return {}
+    because = "the trainer starts one process for each GPU"
+    return {
+        "multi_gpu": CodeFinding(value="ddp", file=CONFIG_FILE, because=because),
+        "gpus": CodeFinding(value=gpus, file=CONFIG_FILE),
+        "split_across_gpus": CodeFinding(value="batch", file=CONFIG_FILE),
+    }
 
 
 def _resumes(trainer: str) -> CodeFinding[bool]:

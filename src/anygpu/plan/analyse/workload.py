@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_args
 
 from anygpu.plan.analyse.fields import public_datasets
@@ -63,6 +64,7 @@ def estimate_effort(analysis: Analysis) -> Effort | None:
         return None
     training = training_setup(analysis)
     work, sized = step_work(training, text=analysis.sequence_length is not None)
+    work = replace(work, gradient_mb=work.gradient_mb * _exchanges_per_batch(analysis))
     doubts = (
         SCRIPT_OVERHEAD,
         *_step_assumptions(analysis, training, work, sized),
@@ -84,6 +86,18 @@ def _batches(analysis: Analysis) -> float | None:
         return None
     samples = analysis.samples.value if analysis.samples is not None else DEFAULT_SAMPLES
     return max(1.0, analysis.epochs.value * samples / analysis.batch_size.value)
+
+
+def _exchanges_per_batch(analysis: Analysis) -> float:
+    """Return how often the gradients are exchanged for one batch.
+
+    With gradient accumulation, they are exchanged once for several batches. Sharded training (FSDP, ZeRO 3) also
+    collects the weights twice, which is half as much again.
+    """
+    sharded = analysis.multi_gpu is not None and analysis.multi_gpu.value in ("fsdp", "deepspeed")
+    return (1.5 if sharded else 1.0) / (
+        analysis.accumulation.value if analysis.accumulation is not None else 1
+    )
 
 
 def _sharing(analysis: Analysis) -> WorkSharing:
@@ -204,7 +218,10 @@ def peak_memory(analysis: Analysis) -> MemoryEstimate | None:
     """
     if analysis.parameters is None or (analysis.needs_gpu is not None and not analysis.needs_gpu.value):
         return None
-    return memory.estimate_memory(training_setup(analysis))
+    setup = training_setup(analysis)
+    if _sharing(analysis) == "batch" and setup.batch > 1:
+        setup = replace(setup, batch=max(1, -(-setup.batch // _gpus(analysis))))
+    return memory.estimate_memory(setup)
 
 
 def _memory_finding(analysis: Analysis, needed: MemoryEstimate | None) -> CodeFinding[float]:

@@ -68,6 +68,8 @@ class CatalogOffer:
             max_run_s=self.max_run_s,
             billing=self.billing,
             own=terms()[self.cloud].is_owned,
+            max_nodes=terms()[self.cloud].max_nodes,
+            interconnect=terms()[self.cloud].interconnect,
         )
 
 

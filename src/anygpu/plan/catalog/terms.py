@@ -21,6 +21,8 @@ class CloudTerms:
     setup_s: float
     egress_microusd_per_gib: int | None
     max_run_s: float | None
+    max_nodes: int  # machines of one job
+    interconnect: str  # between them; empty: as the instance type has it
     dedicated: bool  # the job does not share the operating system or the GPU
     spot: bool
     priced: str  # list | same:<cloud> | own
@@ -66,6 +68,8 @@ def _terms(row: Mapping[str, str]) -> CloudTerms:
         setup_s=float(row["setup_s"]),
         egress_microusd_per_gib=round(float(egress) * MICROUSD) if egress else None,
         max_run_s=float(max_run) if max_run else None,
+        max_nodes=int(row["max_nodes"] or 1),
+        interconnect=row["interconnect"],
         dedicated=row["dedicated"] == "yes",
         spot=row["spot"] == "yes",
         priced=row["priced"],

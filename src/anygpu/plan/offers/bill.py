@@ -89,6 +89,7 @@ class RunEstimate:
     upload_gib: float = 0.0
     download_gib: float = 0.0
     resumes: bool = False  # can continue in another run when the maximum run time is too short
+    nodes: int = 1  # machines at the same time, each of which is billed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,7 @@ class Bill:
     egress_microusd: int
     checkpoint_every_s: float  # recommended checkpoint interval
     runs: int = 1  # consecutive runs, when the maximum run time is shorter than the job
+    nodes: int = 1  # machines at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +123,14 @@ class RunTime:
 
     wall_s: float
     runs: int
+    nodes: int = 1
 
     def billed_s(self, offer: Offer) -> int:
-        """Return the billed seconds of all runs together. The billing rule is applied to each run separately."""
-        return self.runs * offer.billing.billed_s(round(self.wall_s / self.runs))
+        """Return the billed seconds of all runs and machines together.
+
+        The billing rule is applied to each run of each machine separately.
+        """
+        return self.nodes * self.runs * offer.billing.billed_s(round(self.wall_s / self.runs))
 
     def cost_microusd(self, offer: Offer) -> int:
         """Return the cost of the machine in micro-dollars, rounded half up."""
@@ -147,8 +153,9 @@ def estimate_bill(offer: Offer, run: RunEstimate, overheads: Overheads) -> Bill:
         transfer_s=_transfer_s(run, overheads),
         interruptions_s=_training_s(offer, run, overheads, training.expected) - training.expected,
         egress_microusd=egress,
-        checkpoint_every_s=checkpoint_interval_s(run.save_s, _between_interruptions_s(offer, overheads)),
+        checkpoint_every_s=checkpoint_interval_s(run.save_s, _between_interruptions_s(offer, run, overheads)),
         runs=run_times[0].runs,
+        nodes=run.nodes,
     )
 
 
@@ -162,11 +169,11 @@ def run_time(offer: Offer, run: RunEstimate, overheads: Overheads, work_s: float
     training_s = _training_s(offer, run, overheads, work_s)
     total_s = overhead_s + training_s
     if total_s <= longest_s or longest_s <= 0 or not run.resumes:
-        return RunTime(wall_s=total_s, runs=1)
+        return RunTime(wall_s=total_s, runs=1, nodes=run.nodes)
     # The start time is an assumption: machines rented for minutes start faster than that.
     start_s, handover_s = min(overhead_s, longest_s / 4), min(HANDOVER_S, longest_s / 4)
     runs = max(1, ceil(training_s / (longest_s - start_s - handover_s)))
-    return RunTime(wall_s=total_s + (runs - 1) * start_s, runs=runs)
+    return RunTime(wall_s=total_s + (runs - 1) * start_s, runs=runs, nodes=run.nodes)
 
 
 def egress_microusd(run: RunEstimate, overheads: Overheads) -> int:
@@ -181,13 +188,14 @@ def _transfer_s(run: RunEstimate, overheads: Overheads) -> float:
     return (run.upload_gib + run.download_gib) / overheads.gib_per_s
 
 
-def _between_interruptions_s(offer: Offer, overheads: Overheads) -> float:
-    return overheads.between_interruptions_s if offer.interruptible else inf
+def _between_interruptions_s(offer: Offer, run: RunEstimate, overheads: Overheads) -> float:
+    """Return the mean time between interruptions of the job. If one of its machines is interrupted, the job is."""
+    return overheads.between_interruptions_s / run.nodes if offer.interruptible else inf
 
 
 def _training_s(offer: Offer, run: RunEstimate, overheads: Overheads, work_s: float) -> float:
     """Return the training time in seconds, including checkpoints and interruptions."""
-    between_failures_s = _between_interruptions_s(offer, overheads)
+    between_failures_s = _between_interruptions_s(offer, run, overheads)
     return expected_wall_s(
         work_s,
         save_s=run.save_s,

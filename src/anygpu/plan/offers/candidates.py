@@ -7,6 +7,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, overload
 
 from anygpu.events.offers import Offer
+from anygpu.plan.hardware.networks import find_network
 
 OLD_PRICE_DAYS = 365  # offers with prices of this age are ranked last
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5  # assumed when the offer states no waiting time
@@ -39,6 +40,14 @@ class Candidate:
     @property
     def has_old_price(self) -> bool:
         return self.stale_days >= OLD_PRICE_DAYS
+
+    @property
+    def network(self) -> tuple[str, float]:
+        """Kind and speed of the network between several such machines; nothing if a job gets one machine only."""
+        if self.offer.max_nodes == 1:
+            return "", 0.0
+        network = find_network(self.offer.name, self.offer.interconnect)
+        return network.kind, network.gbit_s
 
     @classmethod
     def from_offer(cls, offer: Offer, terms: BackendTerms = NO_TERMS) -> "Candidate":
@@ -174,9 +183,12 @@ _CLASS_FIELDS = attrgetter(
     "offer.own",
     "offer.containers",
     "offer.shared",
+    "offer.max_nodes",
+    "network",
     "offer.missing_modules",
     "offer.refused",
-    "offer.is_full",
+    "offer.answered",
+    "offer.free_or_inf",
     "offer.billing.step_s",
     "offer.billing.minimum_s",
     "offer.max_run_or_inf_s",

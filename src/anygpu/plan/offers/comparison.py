@@ -6,8 +6,9 @@ from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple, overload
 
-from anygpu.events.offers import OfferKey
+from anygpu.events.offers import Offer, OfferKey
 from anygpu.plan.analyse.findings import Analysis, SummaryRow, summary
+from anygpu.plan.hardware.networks import find_network
 from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet
 from anygpu.plan.offers.estimate import DurationLookup, Estimator
@@ -31,6 +32,7 @@ class RankedOffer:
     confidence: str = "low"
     basis: str = "nothing"  # source of the predicted time: said | history | code | nothing
     idle_gpus: bool = False
+    nodes_reason: str = ""  # why fewer nodes would be better
     needs_consent: bool = False  # costs money, which the job does not allow yet
     pros: tuple[str, ...] = ()
     cons: tuple[str, ...] = ()
@@ -201,6 +203,7 @@ class _OfferWriter:
         bill = self.estimator.bill(candidate, prediction.training_s)
         best = self.ranking.best
         idle = self.estimator.leaves_gpus_idle(candidate.offer)
+        nodes_reason = self.estimator.nodes_reason(candidate.offer)
         needs_consent, doubt = self.estimator.needs_consent(candidate), self.estimator.doubt(candidate, bill)
         return RankedOffer(
             candidate=candidate,
@@ -211,10 +214,19 @@ class _OfferWriter:
             confidence=self.estimator.confidence(candidate, prediction),
             basis=prediction.basis,
             idle_gpus=idle,
+            nodes_reason=nodes_reason,
             needs_consent=needs_consent,
             doubt=doubt,
             pros=pros(candidate, bill, best),
-            cons=cons(candidate, bill, best, idle_gpus=idle, needs_consent=needs_consent, doubt=doubt),
+            cons=cons(
+                candidate,
+                bill,
+                best,
+                idle_gpus=idle,
+                needs_consent=needs_consent,
+                doubt=doubt,
+                nodes_reason=nodes_reason,
+            ),
         )
 
     def rejected_offer(self, index: int) -> RankedOffer:
@@ -232,7 +244,7 @@ class _OfferWriter:
 
 
 def _exact_cost(candidate: Candidate, bill: Bill) -> float:
-    run_time = RunTime(wall_s=bill.wall_s.expected, runs=bill.runs)
+    run_time = RunTime(wall_s=bill.wall_s.expected, runs=bill.runs, nodes=bill.nodes)
     run_cost = run_cost_of(candidate, run_time, bill.egress_microusd)
     return run_cost.cost(candidate.offer.price_microusd_per_hour)
 
@@ -279,6 +291,10 @@ def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
         "doubt": ranked.doubt,
         "score": ranked.score,
         "price_microusd_per_hour": offer.price_microusd_per_hour,
+        "nodes": bill.nodes,
+        "total_price_microusd_per_hour": offer.price_microusd_per_hour * bill.nodes,
+        "interconnect": _interconnect(offer, bill.nodes),
+        "nodes_reason": ranked.nodes_reason,
         "seconds": _span(bill.wall_s),
         "cost_microusd": {name: round(value) for name, value in _span(bill.cost_microusd).items()},
         "out_of_pocket_microusd": {name: round(value) for name, value in _span(ranked.out_of_pocket).items()},
@@ -296,6 +312,11 @@ def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
         "pros": list(ranked.pros),
         "cons": list(ranked.cons),
     }
+
+
+def _interconnect(offer: Offer, nodes: int) -> str:
+    """Return the network between the nodes, with its speed; empty for one node."""
+    return find_network(offer.name, offer.interconnect).describe() if nodes > 1 else ""
 
 
 def _rejections(rejections: Sequence[RejectionSummary]) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from anygpu.events.offers import MICROUSD, Offer
 from anygpu.plan.analyse.findings import SURE, Analysis, WorkloadCharacteristics
 from anygpu.plan.hardware import gpus
-from anygpu.plan.offers.availability import Availability, availability
+from anygpu.plan.hardware.networks import Network, find_network
+from anygpu.plan.offers.availability import OfferAvailability, availability
 from anygpu.plan.offers.bill import (
     Bill,
     Overheads,
@@ -22,20 +23,23 @@ from anygpu.plan.offers.candidates import Candidate, location_of
 from anygpu.plan.offers.consent import FORBIDDEN, allows_paid
 from anygpu.plan.offers.fit import (
     NO_RESUME_PATH,
+    excluded_backend_reason,
     has_resume_path,
     location_mismatch,
     offer_torch_mismatch,
     too_small_reason,
     unsuitable_reason,
 )
+from anygpu.plan.offers.nodes import compare_with_one_node, one_process_reason
 from anygpu.plan.offers.wording import describe_duration
-from anygpu.plan.predict.step_time import ADAPTER_SHARE
+from anygpu.plan.predict.step_time import ADAPTER_SHARE, UNKNOWN_NETWORK, Effort
 from anygpu.spec.jobspec import JobSpec
 
 CPU_SLOWDOWN = 20.0  # compared with the reference GPU
 GB_PER_GIB = 1.073741824
 UNKNOWN_DURATION = Span(expected=2 * 3600.0, low=720.0, high=72_000.0)
 INSTALL_S, READY_S = 60.0, 0.5  # from the end of the boot to the first step
+NO_GPU = "has no GPU, and the code needs one"
 CONFIDENCE_LEVELS = ("low", "medium", "high")
 NARROW_RATIO, WIDE_RATIO = 2.0, 5.0  # high end over low end of a prediction from history
 
@@ -49,6 +53,15 @@ class DurationPrediction:
 
     training_s: Span
     basis: str  # said (stated by the job) | history | code | nothing
+
+
+class MachineType(NamedTuple):
+    """What the time that is predicted from the code depends on."""
+
+    gpu_kind: str
+    gpu_memory_gib: float
+    gpu_count: int  # that the job uses
+    network: Network | None  # between the nodes; None for one node
 
 
 class PredictedProblem(NamedTuple):
@@ -79,7 +92,7 @@ class Estimator:
     _gpu_reasons: dict[tuple[str, int, float, str, bool], str] = field(
         default_factory=dict, repr=False, compare=False
     )
-    _code_predictions: dict[tuple[str, float, int], DurationPrediction] = field(
+    _code_predictions: dict[MachineType, DurationPrediction] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -91,8 +104,13 @@ class Estimator:
         """Return whether the candidate costs money, which the job does not allow yet."""
         return candidate.offer.is_rented and not allows_paid(self.spec, default=self.allow_paid)
 
-    def availability(self, candidate: Candidate) -> Availability:
-        return availability(candidate, needs_consent=self.needs_consent(candidate))
+    @property
+    def nodes(self) -> int:
+        """How many machines the job needs at the same time."""
+        return self.spec.resources.nodes
+
+    def availability(self, candidate: Candidate) -> OfferAvailability:
+        return availability(candidate, needs_consent=self.needs_consent(candidate), nodes=self.nodes)
 
     def predict_duration(self, offer: Offer) -> DurationPrediction:
         """Predict the training time on an offer.
@@ -108,10 +126,19 @@ class Estimator:
         from_history = self.past_duration(offer) if self.past_duration is not None else None
         if from_history is not None:
             return DurationPrediction(training_s=from_history, basis="history")
-        machine = offer.gpu_kind, offer.gpu_memory_gib, offer.gpu_count
+        machine = self._machine_type(offer)
         if machine not in self._code_predictions:
-            self._code_predictions[machine] = self._predict_from_code(*machine)
+            self._code_predictions[machine] = self._predict_from_code(machine)
         return self._code_predictions[machine]
+
+    def _machine_type(self, offer: Offer) -> MachineType:
+        network = find_network(offer.name, offer.interconnect) if self.nodes > 1 else None
+        return MachineType(offer.gpu_kind, offer.gpu_memory_gib, self._gpus_for_job(offer), network)
+
+    def _gpus_for_job(self, offer: Offer) -> int:
+        """Return how many GPUs of a machine the job gets: all, or those it asks for if other jobs get the rest."""
+        gpu = self.spec.resources.gpu
+        return min(gpu.count, offer.gpu_count) if gpu is not None and offer.shared else offer.gpu_count
 
     def bill(self, candidate: Candidate, training_s: Span) -> Bill:
         return estimate_bill(candidate.offer, *self._run_estimate(candidate, training_s))
@@ -133,6 +160,7 @@ class Estimator:
             download_gib=_model_gib(self.analysis),
             setup_s=self._setup_s(candidate),
             resumes=self.can_resume,
+            nodes=self.nodes,
         )
         return run, overheads
 
@@ -156,6 +184,8 @@ class Estimator:
         Return an empty string if one may fit.
         """
         resumable = (self.can_resume or None) if self.resumable is None else self.resumable
+        if not candidate.offer.answered:
+            return excluded_backend_reason(self.spec, candidate.offer) or candidate.offer.wait_reason
         if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumable):
             return reason
         if self.spec.placement.paid is False and candidate.offer.is_rented:
@@ -177,7 +207,7 @@ class Estimator:
         refuses_gpu = gpu is not None and not gpu.count
         if offer.gpu_count or refuses_gpu or needs is None or not needs.value or needs.confidence < SURE:
             return ""
-        return f"has no GPU, and the code needs one: {needs.location} {needs.because}"
+        return f"{NO_GPU}: {needs.location} {needs.because}"
 
     def _analysed_torch_mismatch(self, offer: Offer) -> str:
         """Return why the torch that the requirements file or the trainer needs does not run on the offer.
@@ -296,25 +326,60 @@ class Estimator:
         """Return whether the code uses only one of the offer's several GPUs."""
         return self.analysis is not None and self.analysis.multi_gpu is None and offer.gpu_count > 1
 
-    def _predict_from_code(self, kind: str, memory_gib: float, count: int) -> DurationPrediction:
+    def nodes_reason(self, offer: Offer) -> str:
+        """Return why fewer nodes would be better for the job; empty if its nodes are worth their price.
+
+        Only the code is judged: if the time is stated or known from past runs, nothing is predicted for one node.
+        """
+        if self.nodes == 1 or self.predict_duration(offer).basis != "code":
+            return ""
+        machine = self._machine_type(offer)
+        gpu, effort = self._find_gpu_spec(machine), self._effort
+        if gpu is None or effort is None:
+            return ""
+        if self.analysis is None or self.analysis.multi_gpu is None:
+            return one_process_reason(self.nodes)
+        return compare_with_one_node(
+            effort, gpu, nodes=self.nodes, gpus=machine.gpu_count, network=machine.network
+        )
+
+    def _predict_from_code(self, machine: MachineType) -> DurationPrediction:
         """Predict the training time on a machine from the code.
 
         An unknown GPU is assumed to be the reference GPU.
         """
-        analysis, needs = self.analysis, self.characteristics
-        effort = needs.effort if needs is not None else None
+        analysis, effort = self.analysis, self._effort
         if (analysis is None or effort is None) and self.rough_duration is not None:
             return DurationPrediction(training_s=self.rough_duration, basis="history")
         if analysis is None or effort is None:
             return DurationPrediction(training_s=UNKNOWN_DURATION, basis="nothing")
-        asks_for_gpu = self.spec.resources.gpu is not None and self.spec.resources.gpu.count > 0
-        on_gpu = asks_for_gpu or analysis.needs_gpu is None or analysis.needs_gpu.value
-        gpu = gpus.spec(kind, memory_gib=memory_gib) if kind and on_gpu else None
+        gpu = self._find_gpu_spec(machine)
         if gpu is None:
-            slower = CPU_SLOWDOWN if on_gpu and not count else 1.0
+            slower = CPU_SLOWDOWN if self._trains_on_gpu and not machine.gpu_count else 1.0
             return DurationPrediction(training_s=effort.duration_on_unknown(slower=slower), basis="code")
-        used = max(1, count) if analysis.multi_gpu is not None else 1
-        return DurationPrediction(training_s=effort.duration_on(gpu, gpus=used), basis="code")
+        if analysis.multi_gpu is None:
+            return DurationPrediction(training_s=effort.duration_on(gpu), basis="code")
+        training_s = effort.duration_on(
+            gpu,
+            gpus=max(1, machine.gpu_count),
+            nodes=self.nodes,
+            network=machine.network or UNKNOWN_NETWORK,
+        )
+        return DurationPrediction(training_s=training_s, basis="code")
+
+    @property
+    def _effort(self) -> Effort | None:
+        return self.characteristics.effort if self.characteristics is not None else None
+
+    @property
+    def _trains_on_gpu(self) -> bool:
+        gpu, needs = self.spec.resources.gpu, self.analysis.needs_gpu if self.analysis is not None else None
+        return (gpu is not None and gpu.count > 0) or needs is None or needs.value
+
+    def _find_gpu_spec(self, machine: MachineType) -> gpus.GpuSpec | None:
+        if not machine.gpu_kind or not self._trains_on_gpu:
+            return None
+        return gpus.spec(machine.gpu_kind, memory_gib=machine.gpu_memory_gib)
 
     def _confidence(self, prediction: DurationPrediction) -> str:
         match prediction.basis:

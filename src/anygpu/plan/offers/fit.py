@@ -11,9 +11,9 @@ from anygpu.plan.analyse.findings import LIKELY, Analysis
 from anygpu.plan.hardware import gpus
 from anygpu.plan.hardware.torch_wheels import torch_mismatch
 from anygpu.plan.offers.candidates import Location, location_of
+from anygpu.spec.checks.trainer import framework_modules
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Gpu, Resources
-from anygpu.spec.trainer_check import framework_modules
 
 NOT_ALLOWED = "not among the allowed backends (placement.allowed or --on)"
 
@@ -34,11 +34,8 @@ def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = None) 
 def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = None) -> str:
     """Return why a machine with this GPU and backend does not fit, whatever its size and location."""
     placement = spec.placement
-    allowed = placement.allowed_backends
-    if allowed and offer.backend not in allowed:
-        return NOT_ALLOWED
-    if offer.backend in placement.forbidden:
-        return "forbidden by the job (placement.forbidden)"
+    if excluded := excluded_backend_reason(spec, offer):
+        return excluded
     if offer.refused:
         return offer.refused
     if spec.is_only_in_place and offer.backend != LOCAL:
@@ -51,6 +48,8 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = N
         return "does not run container images"
     if placement.dedicated and offer.shared:
         return "is shared with other jobs or customers; the job requires a dedicated machine"
+    if spec.resources.nodes > offer.max_nodes:
+        return too_few_nodes_reason(spec.resources.nodes, offer)
     if offer.missing_modules and (missing := missing_modules_reason(spec, offer.missing_modules)):
         return missing
     return (
@@ -58,6 +57,21 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool | None = N
         or _gpu_mismatch(spec.resources.gpu, offer)
         or _required_torch_mismatch(spec, offer)
     )
+
+
+def excluded_backend_reason(spec: JobSpec, offer: Offer) -> str:
+    """Return why the job may not use the offer's backend; empty if it may."""
+    allowed = spec.placement.allowed_backends
+    if allowed and offer.backend not in allowed:
+        return NOT_ALLOWED
+    return "forbidden by the job (placement.forbidden)" if offer.backend in spec.placement.forbidden else ""
+
+
+def too_few_nodes_reason(nodes: int, offer: Offer) -> str:
+    """Return why one attempt cannot get `nodes` machines of this offer."""
+    if offer.max_nodes == 1:
+        return f"runs a job on one machine only, the job needs {nodes} (resources.nodes)"
+    return f"gives a job at most {offer.max_nodes} machines, the job needs {nodes} (resources.nodes)"
 
 
 def missing_modules_reason(spec: JobSpec, missing: Collection[str]) -> str:
@@ -173,7 +187,7 @@ def _gpu_mismatch(gpu: Gpu | None, offer: Offer) -> str:
     if gpu is None or not gpu.count:
         return ""
     if gpu.count > offer.gpu_count:
-        has = f"{offer.gpu_count} GPUs" if offer.gpu_count else "no GPU"
+        has = f"{offer.gpu_count} GPU{'s' * (offer.gpu_count > 1)}" if offer.gpu_count else "no GPU"
         return f"has {has}, the job needs {gpu.count}"
     if gpu.kind and not is_gpu_kind(gpu.kind, offer.gpu_kind):
         return f"has {offer.gpu_kind}, the job needs {gpu.kind}"

@@ -13,6 +13,7 @@ from typing import Literal
 
 from anygpu.events.offers import Offer
 from anygpu.plan.hardware import gpus
+from anygpu.plan.hardware.networks import find_network
 from anygpu.plan.offers.bill import GIB_PER_S, RESTART_S, SPOT_LIFETIME_S, Span, expected_wall_s
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.predict.step_time import (
@@ -53,17 +54,18 @@ class CurrentRun:
     price_microusd_per_hour: int
     used_s: float
     egress_microusd_per_gib: int = 0
+    nodes: int = 1  # machines that the job uses at the same time, here and after a move
 
     def cost_microusd(self, ahead_s: float) -> int:
-        """Return the additional cost in micro-dollars if the machine is used for `ahead_s` more seconds."""
-        return self._cost_until(self.used_s + ahead_s) - self._cost_until(self.used_s)
+        """Return the additional cost in micro-dollars if the machines are used for `ahead_s` more seconds."""
+        return self.nodes * (self._cost_until(self.used_s + ahead_s) - self._cost_until(self.used_s))
 
     def _cost_until(self, used_s: float) -> int:
         return self.offer.billing.cost_microusd(self.price_microusd_per_hour, round(used_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingWork:
+class RemainingTraining:
     """The remaining work of a job, in seconds on its current machine, and what a move would need."""
 
     work_s: Span  # training without interruptions
@@ -142,11 +144,14 @@ class MigrationOption:
 
 
 def evaluate_migration(
-    current: CurrentRun, remaining: RemainingWork, target: Candidate
+    current: CurrentRun, remaining: RemainingTraining, target: Candidate
 ) -> MigrationOption | None:
-    """Compare staying with moving to `target`; return None if the speed of the target is unknown."""
+    """Compare staying with moving to `target`; return None if the speed of the target is unknown.
+
+    A job with several nodes is not moved to a slower network, because its speed there is too uncertain.
+    """
     slower = slowdown(machine_speed(target.offer), machine_speed(current.offer), remaining.step_work)
-    if slower is None:
+    if slower is None or (current.nodes > 1 and _has_slower_network(target.offer, current.offer)):
         return None
     work = remaining.work_s
     stay = cost_of_staying(current, remaining, work.expected)
@@ -167,14 +172,19 @@ def evaluate_migration(
     )
 
 
-def cost_of_staying(current: CurrentRun, remaining: RemainingWork, work_s: float) -> RemainingCost:
+def _has_slower_network(target: Offer, current: Offer) -> bool:
+    new, old = (find_network(each.name, each.interconnect) for each in (target, current))
+    return new.gbit_s < old.gbit_s
+
+
+def cost_of_staying(current: CurrentRun, remaining: RemainingTraining, work_s: float) -> RemainingCost:
     wall_s = with_interruptions_s(current.offer, work_s, remaining.checkpoint_every_s)
     return RemainingCost(wall_s=wall_s, cost_microusd=current.cost_microusd(wall_s), machine_s=wall_s)
 
 
 def cost_of_moving(
     current: CurrentRun,
-    remaining: RemainingWork,
+    remaining: RemainingTraining,
     target: Candidate,
     work_s: float,
     slower: Span,
@@ -197,7 +207,8 @@ def cost_of_moving(
     setup_s = remaining.setup_s if same_backend else max(remaining.setup_s, target.boot_s)
     machine_s = setup_s * scenario.setup_factor + transfer_s + training_s
     egress = remaining.checkpoint_gib * current.egress_microusd_per_gib
-    charged = target.offer.billing.cost_microusd(target.offer.price_microusd_per_hour, round(machine_s))
+    each = target.offer.billing.cost_microusd(target.offer.price_microusd_per_hour, round(machine_s))
+    charged = current.nodes * each
     return RemainingCost(
         wall_s=stop_s + machine_s,
         cost_microusd=current.cost_microusd(stop_s) + charged + egress,

@@ -13,7 +13,9 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.shorthand import STRATEGIES
 from anygpu.suggest import suggestion
 
-ADD_BACKEND = "Add a machine with `anygpu host add user@host`, or a cloud account with `anygpu backend add`."
+ADD_BACKEND = (
+    "Add a machine with `anygpu host add user@host`, or a cloud account or cluster with `anygpu backend add`."
+)
 MAX_REASONS = 3
 LOCATION_FIELDS = ("region", "zone", "machine type")
 
@@ -67,6 +69,7 @@ def describe_misfit(
     """
     return (
         _gpu_misfit(spec, offers, clouds)
+        or _nodes_misfit(spec, offers)
         or _location_misfit(spec, offers)
         or _other_misfit(spec, offers, resumable=resumable)
     )
@@ -87,6 +90,17 @@ def _gpu_misfit(spec: JobSpec, offers: Sequence[Offer], clouds: Collection[str])
     return Misfit(
         f"The job needs {wanted} in one machine, and the largest machine of the configured backends has {most}.",
         _add_hint(clouds),
+    )
+
+
+def _nodes_misfit(spec: JobSpec, offers: Sequence[Offer]) -> Misfit | None:
+    nodes, most = spec.resources.nodes, max((each.max_nodes for each in offers), default=0)
+    if not offers or nodes <= most:
+        return None
+    given = f"{most} machines" if most > 1 else "one machine"
+    return Misfit(
+        f"The job needs {nodes} machines (resources.nodes), and no configured backend gives one job more than {given}.",
+        "Use fewer nodes, or add a backend with several machines: docs/how-to/several-gpus.md lists them.",
     )
 
 

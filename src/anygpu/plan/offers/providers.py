@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anygpu.events.offers import HOUR_S, MICROUSD, Offer
-from anygpu.plan.offers.availability import Availability, availability
+from anygpu.plan.offers.availability import OfferAvailability, availability
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer
 from anygpu.plan.offers.wording import FAST_START_S, describe_duration
@@ -45,7 +45,7 @@ def _choose(offers: Sequence[RankedOffer], verdicts: dict[int, str], limit: int)
 def _is_usable(each: RankedOffer) -> bool:
     """Return whether anygpu could rent the machine, at a price that is recent enough."""
     status = availability(each.candidate, needs_consent=False)
-    return status is not Availability.COMPARISON_ONLY and not each.doubt
+    return status is not OfferAvailability.COMPARISON_ONLY and not each.doubt
 
 
 def _verdicts(offers: Sequence[RankedOffer]) -> dict[int, str]:
@@ -77,7 +77,7 @@ def _cost_then_time(each: RankedOffer) -> tuple[float, float]:
 
 def _as_dict(ranked: RankedOffer, verdict: str, choice: RankedOffer | None) -> dict[str, Any]:
     candidate, offer, bill = ranked.candidate, ranked.candidate.offer, ranked.bill
-    state, words = _availability(candidate)
+    state, words = _availability(candidate, bill.nodes)
     return {
         "provider": offer.backend,
         "machine": offer.name,
@@ -88,6 +88,8 @@ def _as_dict(ranked: RankedOffer, verdict: str, choice: RankedOffer | None) -> d
         "interruptible": offer.interruptible,
         "own": not offer.is_rented,
         "price_microusd_per_hour": offer.price_microusd_per_hour,
+        "nodes": bill.nodes,
+        "total_price_microusd_per_hour": offer.price_microusd_per_hour * bill.nodes,
         "total_microusd": {
             "expected": round(bill.cost_microusd.expected),
             "low": round(bill.cost_microusd.low),
@@ -104,13 +106,13 @@ def _as_dict(ranked: RankedOffer, verdict: str, choice: RankedOffer | None) -> d
     }
 
 
-def _availability(candidate: Candidate) -> tuple[str, str]:
+def _availability(candidate: Candidate, nodes: int) -> tuple[str, str]:
     """Return the availability as a word for programs, and as a text for people."""
     offer = candidate.offer
     if not candidate.configured:
         return ("no_account", "no account") if candidate.has_backend else ("unsupported", "not supported")
-    if offer.is_full:
-        return "full", offer.wait_reason or "all in use"
+    if offer.free_or_inf < nodes:
+        return "full", offer.wait_reason or ("all in use" if nodes == 1 else f"{offer.free} of {nodes} free")
     return ("unknown", "not known") if offer.free is None else ("free", f"{offer.free} free")
 
 

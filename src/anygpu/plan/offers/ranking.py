@@ -8,7 +8,7 @@ from math import floor, inf
 from typing import NamedTuple
 
 from anygpu.events.offers import HOUR_S, LOCAL, Offer
-from anygpu.plan.offers.availability import Availability
+from anygpu.plan.offers.availability import OfferAvailability
 from anygpu.plan.offers.bill import RunTime, weighted_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateGroup, CandidateSet, PerformanceClass
 from anygpu.plan.offers.estimate import Estimator
@@ -181,7 +181,7 @@ MAX_PREFERENCE = 99
 class Tier(NamedTuple):
     """What is compared before the cost when candidates are ranked, such as availability. Lower values come first."""
 
-    availability: Availability
+    availability: OfferAvailability
     preference: int  # position of the backend in the job's list of fallbacks
     is_doubtful: bool
     wall_s: float  # for the strategy `fastest`, else 0

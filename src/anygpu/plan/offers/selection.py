@@ -7,7 +7,7 @@ from anygpu.events.offers import LOCAL, MICROUSD, Offer, OfferKey
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer
 from anygpu.plan.offers.consent import consent_reason
-from anygpu.plan.offers.fit import NOT_ALLOWED, unfit_reason
+from anygpu.plan.offers.fit import NOT_ALLOWED, excluded_backend_reason, unfit_reason
 from anygpu.spec.jobspec import JobSpec
 
 DOUBTFUL_SCORE = 1e30  # behind every offer whose prediction is certain
@@ -108,14 +108,11 @@ def fit(
 ) -> FitResult:
     """Check whether a candidate fits the job and can start now."""
     offer = candidate.offer
-    unfit = (
-        unfit_reason(spec, offer, resumable=constraints.resumable)
-        or _no_consent_reason(spec, offer, constraints)
-        or (_predicted_rejection(ranked, started=started) if ranked is not None else "")
-    )
-    over_budget = "" if unfit else _over_budget_reason(offer, constraints)
-    full = not unfit and offer.is_full
-    wait_reason = (offer.wait_reason or "no free slot") if full else _wait_reason(offer, constraints)
+    unfit = _rejection(spec, offer, constraints, ranked, started=started)
+    over_budget = "" if unfit else _over_budget_reason(offer, constraints, nodes=spec.resources.nodes)
+    nodes = spec.resources.nodes
+    full = not unfit and offer.free_or_inf < nodes
+    wait_reason = _full_reason(offer, nodes) if full else _wait_reason(offer, constraints)
     return FitResult(
         candidate=candidate,
         preference=_preference(spec, offer, constraints),
@@ -127,6 +124,26 @@ def fit(
         unaffordable=bool(over_budget),
         avoided=offer.key in constraints.avoided,
     )
+
+
+def _rejection(
+    spec: JobSpec, offer: Offer, constraints: JobConstraints, ranked: RankedOffer | None, *, started: bool
+) -> str:
+    """Return why the offer never fits. What has not answered yet may fit, so the job waits for it."""
+    if not offer.answered:
+        return excluded_backend_reason(spec, offer)
+    return (
+        unfit_reason(spec, offer, resumable=constraints.resumable)
+        or _no_consent_reason(spec, offer, constraints)
+        or (_predicted_rejection(ranked, started=started) if ranked is not None else "")
+    )
+
+
+def _full_reason(offer: Offer, nodes: int) -> str:
+    """Return why the offer has too few free machines now. A job with several nodes starts on all of them or on none."""
+    if nodes > 1 and offer.free:
+        return f"{offer.free} of the {nodes} machines that the job needs are free"
+    return offer.wait_reason or "no free slot"
 
 
 def _score(ranked: RankedOffer) -> float:
@@ -155,10 +172,10 @@ def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:
     return next((reason for key, reason in constraints.cooldowns if key == offer.key), "")
 
 
-def _over_budget_reason(offer: Offer, constraints: JobConstraints) -> str:
+def _over_budget_reason(offer: Offer, constraints: JobConstraints, *, nodes: int) -> str:
     if constraints.budget_left_microusd is None or not offer.is_paid:
         return ""
-    least = offer.billing.cost_microusd(offer.price_microusd_per_hour, constraints.min_run_s)
+    least = nodes * offer.billing.cost_microusd(offer.price_microusd_per_hour, constraints.min_run_s)
     if least <= constraints.budget_left_microusd:
         return ""
     return f"costs at least ${least / MICROUSD:.4f}, which is more than the remaining budget"

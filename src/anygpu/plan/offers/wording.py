@@ -1,5 +1,6 @@
 """Describe the advantages and disadvantages of a candidate in words, for the user."""
 
+from math import inf
 from typing import NamedTuple
 
 from anygpu.events.offers import MICROUSD
@@ -33,7 +34,14 @@ def pros(candidate: Candidate, bill: Bill, best: BestValues) -> tuple[str, ...]:
 
 
 def cons(
-    candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool, needs_consent: bool, doubt: str
+    candidate: Candidate,
+    bill: Bill,
+    best: BestValues,
+    *,
+    idle_gpus: bool,
+    needs_consent: bool,
+    doubt: str,
+    nodes_reason: str = "",
 ) -> tuple[str, ...]:
     offer = candidate.offer
     price_ratio = bill.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.is_paid else 0.0
@@ -43,6 +51,7 @@ def cons(
         (missing, bool(missing)),
         (f"its price is of {candidate.price_date}", candidate.has_old_price),
         (doubt, bool(doubt)),
+        (nodes_reason, bool(nodes_reason)),
         (
             f"may be interrupted, which adds about {_hours_or_minutes(bill.interruptions_s)}",
             offer.interruptible,
@@ -62,17 +71,30 @@ def cons(
             f"its price is {candidate.stale_days} days old",
             bool(candidate.stale_days) and not candidate.has_old_price,
         ),
-        ("you pay for GPUs that the code does not use", idle_gpus),
+        ("you pay for GPUs that the code does not use", idle_gpus and offer.is_paid),
     )
     return tuple(text for text, true in statements if true)
 
 
 def describe_duration(seconds: float) -> str:
-    """Return a duration as rounded text, such as `2.5 h`."""
-    for unit, size_s in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size_s:
-            return f"{seconds / size_s:.3g} {unit}"
+    """Return a duration as rounded text, such as `2 h 30 min`."""
+    if seconds == inf:
+        return "any time"
+    if seconds >= 2 * 86_400:
+        return _two_units(round(seconds / 3600), 24, "days", "h")
+    if seconds >= 2 * 3600:
+        return _two_units(round(seconds / 60), 60, "h", "min")
+    if seconds >= 600:
+        return f"{round(seconds / 60)} min"
+    if seconds >= 120:
+        return _two_units(round(seconds), 60, "min", "s")
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+
+
+def _two_units(count: int, per_large: int, large: str, small: str) -> str:
+    """Return `count` small units as text in two units; the second one is left out if it is 0."""
+    first, rest = divmod(count, per_large)
+    return f"{first} {large} {rest} {small}" if rest else f"{first} {large}"
 
 
 def _out_of_pocket_text(cost_microusd: Span, credit_microusd: int) -> str:

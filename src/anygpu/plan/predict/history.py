@@ -291,6 +291,8 @@ def fingerprint(spec: JobSpec) -> str:
         "what": _workload_key(spec),
         "where": _directory_key(spec),
         "data": _dataset_key(spec),
+        # Nodes share the work of a step, so only runs on as many nodes are comparable.
+        **({"nodes": spec.resources.nodes} if spec.resources.nodes > 1 else {}),
     }
     return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:32]
 

@@ -12,7 +12,7 @@ SATURDAY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingCost:
+class RunningJobsCost:
     """What running jobs still cost until their ends, in micro-dollars."""
 
     expected: int = 0
@@ -38,7 +38,7 @@ def project_month(
     last: date,
     elapsed: float,
     history: Mapping[date, int],
-    running: RemainingCost,
+    running: RunningJobsCost,
 ) -> MonthProjection:
     """Predict the cost of the month that ends with the day `last`.
 

@@ -6,6 +6,9 @@ were fitted to published training rates of 671 image models on one RTX 3090 (hug
 results/, Apache-2.0). With them, half of the models are predicted within 12 %, and 95 % within 52 %
 (`python -m bench.throughput DIR`). For other GPUs, the times are scaled by the vendors' data sheets.
 
+Data parallel training adds the exchange of the gradients (all-reduce) between GPUs without NVLink and between
+machines. Its part that the backward pass does not hide is added to the step.
+
 The arithmetic of a transformer is computed from the dimensions of its layers, that of an image model is
 looked up in models.csv. For other models, a rule is used that was fitted to timm's table of 1,442 models; it
 is right within a factor of 2.1 for 90 % of them.
@@ -19,6 +22,7 @@ from typing import Literal
 
 from anygpu.plan.hardware.gpus import GpuSpec, spec
 from anygpu.plan.hardware.models import MILLION, ModelShape
+from anygpu.plan.hardware.networks import Network, find_network, gpu_link_gb_s, has_fast_gpu_link
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.predict import memory as activations
 from anygpu.plan.predict.memory import NumberFormat, TrainingSetup
@@ -36,6 +40,11 @@ Z_90 = 1.645
 COMPUTE_SHARE = 0.5  # of an unknown step; the rest waits for memory
 SCALING_LOSS = 0.08  # of the speed, for each doubling of the GPUs in a machine
 FULL_PRECISIONS = ("fp32", "tf32")
+# Gradients are exchanged while the backward pass computes others. It takes two thirds of a step, and its first part
+# has nothing to send yet, so an exchange that takes up to half of the step is assumed to cost no time.
+OVERLAP = 0.5
+UNKNOWN_NETWORK = find_network("")
+NETWORK_FACTOR, ASSUMED_NETWORK_FACTOR = 1.3, 2.0  # by which the time on several machines may be wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,7 @@ class StepWork:
     precision: str = "fp16"  # of the multiplications: fp32, tf32, fp16, bf16 or fp8
     passes: float = TRAINING_PASSES  # including the forward pass
     min_s: float = 0.0  # time to launch the kernels, on any GPU
+    gradient_mb: float = 0.0  # millions of bytes that the GPUs exchange after a step; 0: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +74,36 @@ class StepDuration:
     high_s: float
 
 
-def step_duration(work: StepWork, gpu: GpuSpec, *, gpus: int = 1) -> StepDuration:
-    """Predict the time of a step whose batch is split over `gpus` GPUs."""
-    share = work.batch / gpus
+def step_duration(
+    work: StepWork, gpu: GpuSpec, *, gpus: int = 1, nodes: int = 1, network: Network = UNKNOWN_NETWORK
+) -> StepDuration:
+    """Predict the time of a step whose batch is split over `nodes` machines with `gpus` GPUs each."""
+    share = work.batch / (gpus * nodes)
     width = 4 if work.precision in FULL_PRECISIONS else 2
     per_byte_s = 1 / (gpu.bandwidth_gb_s * 1e9)
     per_operation_s = 1 / (gpu.peak_tflops(work.precision) * 1e12)
     compute_s = COMPUTE_FACTOR * share * work.gmacs * 1e9 * 2 * work.passes * per_operation_s
     moving_s = TRAFFIC_FACTOR * share * work.mega_activations * 1e6 * width * per_byte_s
     state_s = STATE_FACTOR * work.mega_parameters * 1e6 * STATE_BYTES * per_byte_s
-    scaling = gpus / multi_gpu_speedup(gpus)
-    return _with_uncertainty(max((compute_s + moving_s + state_s) * scaling + FIXED_STEP_S, work.min_s), gpu)
+    local_s = (compute_s + moving_s + state_s) * gpus / multi_gpu_speedup(gpus)
+    exchange_s = all_reduce_s(work, gpu, gpus=gpus, nodes=nodes, network=network)
+    exposed_s = max(0.0, exchange_s - OVERLAP * local_s)
+    return _with_uncertainty(max(local_s + FIXED_STEP_S, work.min_s) + exposed_s, gpu)
+
+
+def all_reduce_s(
+    work: StepWork, gpu: GpuSpec, *, gpus: int = 1, nodes: int = 1, network: Network = UNKNOWN_NETWORK
+) -> float:
+    """Return the seconds that the exchange of the gradients takes after one step.
+
+    In a ring of N GPUs, each one sends 2 (N - 1) / N times the bytes of the gradients. Inside a machine with NVLink,
+    the exchange is part of the measured `SCALING_LOSS`.
+    """
+    total = gpus * nodes
+    sent_gb = 2 * (total - 1) / total * work.gradient_mb / 1000
+    if nodes > 1:
+        return sent_gb / min(network.gb_s, gpu_link_gb_s(gpu) if gpus > 1 else network.gb_s)
+    return 0.0 if has_fast_gpu_link(gpu) else sent_gb / gpu_link_gb_s(gpu)
 
 
 def multi_gpu_speedup(gpus: int) -> float:
@@ -119,12 +148,21 @@ class Effort:
     sharing: WorkSharing = "batches"
     assumptions: tuple[Assumption, ...] = ()
 
-    def duration_on(self, gpu: GpuSpec, *, gpus: int = 1) -> Span:
-        """Return the training time on a machine. The errors of the assumptions are treated as independent."""
-        whole = self.work if self.sharing == "batch" else replace(self.work, batch=self.work.batch * gpus)
-        each = step_duration(whole, gpu, gpus=gpus)
-        seconds = each.step_s * (self.batches / gpus if self.sharing == "batches" else self.batches)
-        return _interval(seconds, each.high_s / each.step_s, *(each.factor for each in self.assumptions))
+    def duration_on(
+        self, gpu: GpuSpec, *, gpus: int = 1, nodes: int = 1, network: Network = UNKNOWN_NETWORK
+    ) -> Span:
+        """Return the training time on `nodes` machines with `gpus` GPUs each.
+
+        The errors of the assumptions are treated as independent.
+        """
+        total = gpus * nodes
+        whole = self.work if self.sharing == "batch" else replace(self.work, batch=self.work.batch * total)
+        each = step_duration(whole, gpu, gpus=gpus, nodes=nodes, network=network)
+        seconds = each.step_s * (self.batches / total if self.sharing == "batches" else self.batches)
+        doubts = [assumption.factor for assumption in self.assumptions]
+        if nodes > 1:
+            doubts.append(ASSUMED_NETWORK_FACTOR if network.is_assumed else NETWORK_FACTOR)
+        return _interval(seconds, each.high_s / each.step_s, *doubts)
 
     def duration_on_unknown(self, *, slower: float) -> Span:
         """Return the training time on an unknown machine: `slower` times the time on the reference GPU."""
@@ -193,6 +231,10 @@ def step_work(training: TrainingSetup, *, text: bool = False) -> tuple[StepWork,
         - adapted
         + training.recomputes,  # frozen matrices need no gradient of their own
         min_s=sized.layers * (ADAPTER_LAYER_S if adapted else LAYER_S),
+        gradient_mb=training.parameters
+        * (ADAPTER_SHARE if adapted else 1.0)
+        * (2 if training.half_weights else 4)
+        / MILLION,
     )
     return work, sized
 

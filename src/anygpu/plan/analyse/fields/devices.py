@@ -250,8 +250,8 @@ def _requests_gpu(code: Code) -> CodeFinding[bool] | None:
                 value=True,
                 file=setting.file,
                 line=setting.line,
-                confidence=LIKELY,
-                because=str(setting.value),
+                confidence=SURE if _places_tensors(call) and not _may_use_cpu(code) else LIKELY,
+                because=f"selects {setting.value}",
             )
     for name in ("tree_method", "device", "task_type", "device_type"):
         setting = code.settings.find(name)
@@ -264,6 +264,22 @@ def _requests_gpu(code: Code) -> CodeFinding[bool] | None:
                 because=str(setting.value),
             )
     return None
+
+
+def _places_tensors(call: CallSite) -> bool:
+    """Return whether the call fails on a machine without the device that it names."""
+    return call.short_name in _TAKE_DEVICE or call.name.startswith("torch.")
+
+
+_CPU_TEXT = re.compile(r"""["']cpu["']|\bmps\b""")
+
+
+def _may_use_cpu(code: Code) -> bool:
+    """Return whether the code asks for the available devices or names another one, so that it may run without CUDA."""
+    asks = ("is_available", "device_count", "current_accelerator", "is_cuda_available")
+    return code.facts.first_call(*asks) is not None or any(
+        _CPU_TEXT.search(source.text) for source in code.facts.sources
+    )
 
 
 _FIND_A_GPU = (
