@@ -3,10 +3,11 @@
 Each optional ability is a protocol of its own; callers use `isinstance` to find out whether a backend has it.
 """
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from anygpu.events.facts import Failure
 from anygpu.events.offers import Handle, Offer
@@ -42,8 +43,21 @@ class Observation:
     started_at_ms: int | None = None  # start of billing, by the provider's clock
     ended_at_ms: int | None = None  # end of billing, by the provider's clock
     failure: Failure | None = None  # a start-up step failed for good: the attempt will not run
+    end_cause: Failure | None = (
+        None  # why the machine has ended, if the provider knows more than that it is lost
+    )
     price_microusd_per_hour: int | None = None  # the billed price, if the provider reports it
     duplicates: tuple[BilledInterval, ...] = ()  # further machines of the same name, also billed
+    queued: bool = (
+        False  # the engine has not started the attempt yet; this time is neither billed nor a late start
+    )
+    # While the machine is pending: how long the backend lets it start. Only then the limit for its agent begins.
+    start_limit_s: float | None = None
+    # Of the other nodes of an attempt on several nodes. None: all of them are billed as node 0 is.
+    nodes: tuple[BilledInterval, ...] | None = None
+
+
+HIDDEN_TICKET = "(the one-time ticket of the attempt)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +75,42 @@ class LaunchRequest:
     resources: Resources
     max_run_s: float | None = None
     lease_s: float = 0
+    relay: tuple[
+        dict[str, Any], ...
+    ] = ()  # the field `relay` of each node's ticket.json; empty: there is no relay
+    nodes: int = 1  # how many machines the attempt has; a backend starts all of them or none
+    agent_urls: tuple[str, ...] = ()  # of all servers that share the database; empty: only `agent_url`
+    image: str = ""  # the container image of the job, for backends that start containers themselves
+    organisation: str = ""
+    project: str = ""
+
+    def node_name(self, node: int) -> str:
+        """Return the name of one machine of the attempt. Node 0 has the name of the attempt."""
+        return node_name(self.name, node)
+
+    def direct_ticket(self) -> dict[str, Any]:
+        """Return the fields of `ticket.json` for an agent that can reach the servers directly."""
+        ticket = {"protocol": 1, "url": self.agent_url, "name": self.name, "ticket": self.ticket}
+        return {**ticket, "urls": list(self.agent_urls)} if self.agent_urls else ticket
+
+    def without_secrets(self) -> "LaunchRequest":
+        """Return the request with a description in place of the ticket and of the relay's signed addresses."""
+        hidden = {"kind": "(the addresses of the attempt's mailbox)"}
+        return replace(self, ticket=HIDDEN_TICKET, relay=tuple(hidden for _ in self.relay))
+
+
+NODE_SUFFIX = "-n"
+
+
+def node_name(name: str, node: int) -> str:
+    """Return the name of one machine of an attempt: the attempt's name, with `-n1`, `-n2`, … for further nodes."""
+    return f"{name}{NODE_SUFFIX}{node}" if node else name
+
+
+def split_node_name(name: str) -> tuple[str, int]:
+    """Split the name of a machine into the name of its attempt and the number of the node."""
+    attempt, mark, number = name.rpartition(NODE_SUFFIX)
+    return (attempt, int(number)) if mark and number.isdecimal() and number.isascii() else (name, 0)
 
 
 class Backend(Protocol):
@@ -199,3 +249,26 @@ class SupportsHosts(Protocol):
     """A backend of machines that exist all the time: it can describe each of them."""
 
     async def hosts(self) -> Sequence[HostReport]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeRequest:
+    """The request that a backend sends to its provider to start an attempt, as text and without secrets."""
+
+    title: str  # what it is and where it goes, such as "sbatch script" or "POST /v1/instances"
+    language: str  # json | yaml | sh: how to highlight the text
+    text: str
+
+    @classmethod
+    def of_json(cls, title: str, body: Any) -> "NativeRequest":
+        return cls(title=title, language="json", text=json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+
+
+@runtime_checkable
+class SupportsNativeRequest(Protocol):
+    """A backend that can show the request of a launch without sending it.
+
+    The ticket and every credential in the text are replaced by a description.
+    """
+
+    async def native_requests(self, launch: LaunchRequest, offer: Offer) -> Sequence[NativeRequest]: ...

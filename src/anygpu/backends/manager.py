@@ -8,6 +8,7 @@ from typing import Any
 
 from anygpu.backends import registry
 from anygpu.backends.contract import Backend, LaunchRequest, Observation
+from anygpu.backends.health import BackendHealth, RequestKind
 from anygpu.backends.options import ParsedOptions, parse_options
 from anygpu.backends.registry import BackendContext, BackendFactory
 from anygpu.errors import BackendNotOpen
@@ -51,6 +52,7 @@ class BackendEntry:
     profile: Profile | None = None
     backend: Backend
     reason: str = ""  # why the backend is not available
+    health: BackendHealth = field(default_factory=BackendHealth)
     opening: asyncio.Task[None] | None = None
     predecessor_closing: asyncio.Task[None] | None = None  # the old backend closes before this one opens
 
@@ -111,11 +113,13 @@ class BackendManager(Mapping[str, Backend]):
         *,
         on_open: Callable[[], None],
         report: ReportFailure,
+        now_ms: Callable[[], int],
     ) -> None:
         self._profiles = profiles
         self._context = context
         self._on_open = on_open
         self._report = report
+        self._now_ms = now_ms
         self._closing: set[asyncio.Task[None]] = set()
         self._refresh_lock = asyncio.Lock()  # profiles are applied in the order they were read
         self._entries = {entry.name: entry for entry in built_in}
@@ -143,6 +147,16 @@ class BackendManager(Mapping[str, Backend]):
 
     def entries(self, organisation: str) -> list[BackendEntry]:
         return [each for name, each in sorted(self._entries.items()) if self.visible(name, organisation)]
+
+    def record(self, backend: Backend, request: RequestKind, error: str) -> None:
+        """Record how a request to a backend ended. An empty `error` means that it succeeded.
+
+        Answers to earlier configurations are ignored, and so are the errors of a backend that is not open: its
+        entry has the reason.
+        """
+        entry = self._entries.get(backend.name)
+        if entry is not None and entry.backend is backend and entry.is_open:
+            entry.health.record(request, error, self._now_ms())
 
     async def follow(self, every_s: float) -> None:
         """Read the profiles again every `every_s` seconds until cancelled, to find those that another server changed.

@@ -6,9 +6,9 @@ An error lists all problems at once, and never contains the value of a credentia
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -16,7 +16,17 @@ from anygpu.errors import InvalidSpec, Problem
 from anygpu.suggest import did_you_mean
 
 Json = dict[str, Any]
+Interconnect = Literal["", "ethernet", "efa", "infiniband", "nvlink"]
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def interconnect_field() -> Any:
+    """Return the option that says how the machines of a backend are connected."""
+    return Field(
+        "",
+        description="network between the machines, for plans of jobs with several nodes: ethernet, infiniband, efa or"
+        " nvlink; empty: unknown",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +89,7 @@ def describe_options(model: type[BaseModel]) -> list[Json]:
             "required": info.is_required(),
             "secret": _is_secret(info),
             "about": info.description or "",
+            "choices": _choices(info.annotation),
         }
         for name, info in model.model_fields.items()
     ]
@@ -138,9 +149,25 @@ def _validation_problems(
         name = str(raw["loc"][0]) if raw["loc"] else ""
         secret = name in model.model_fields and _is_secret(model.model_fields[name])
         where = ".".join(["credentials" if secret else place, *map(str, raw["loc"])])
-        message = "is required" if raw["type"] == "missing" else raw["msg"][:1].lower() + raw["msg"][1:]
+        message, suggestion = _explain(raw["type"], raw["msg"], model.model_fields.get(name))
         value = None if secret or raw["type"] == "missing" or not raw["loc"] else raw["input"]
-        yield Problem(where, _shorten(value), message, "", source)
+        yield Problem(where, _shorten(value), message, suggestion, source)
+
+
+def _explain(kind: str, text: str, field: FieldInfo | None) -> tuple[str, str]:
+    """Return the message for an error of pydantic, and what the option is if the message does not say it."""
+    about = (field and field.description) or ""
+    if kind == "missing":
+        return "is required", about
+    if kind == "string_pattern_mismatch" and about:
+        return "is not valid", f"expected: {about}"
+    return _message(text), ""
+
+
+def _message(text: str) -> str:
+    """Return pydantic's message for the middle of a sentence, without the prefix that pydantic adds to our messages."""
+    own = text.removeprefix("Value error, ")
+    return own if own != text else text[:1].lower() + text[1:]
 
 
 def _shorten(value: Any) -> Any:
@@ -171,7 +198,14 @@ def _type_name(annotation: Any) -> str:
     if _is_list(annotation):
         inner = next((arg for arg in get_args(annotation) if arg is not Ellipsis), str)
         return "a list of strings" if inner is str else "a list"
+    if _choices(annotation):
+        return "a text"
     return next((_TYPE_NAMES[part] for part in parts if part in _TYPE_NAMES), "a value")
+
+
+def _choices(annotation: Any) -> list[str]:
+    """Return the values of an option that accepts only some; an empty list for other options."""
+    return [str(value) for value in get_args(annotation)] if get_origin(annotation) is Literal else []
 
 
 def _default(info: FieldInfo) -> Any:

@@ -4,7 +4,7 @@ Kinds come from three places:
 
 - `anygpu.backends.clouds.<kind>` (a trailing underscore is dropped): a VM provider. The module has `Options`
   and `connect(options) -> Provider`, which `VmBackend` turns into a backend.
-- `ssh`: the user's own machines. The module has `Options` and `open_backend`.
+- `ssh` (the user's own machines), `celery`, `ray` and `slurm` (engines): the module has `Options` and `open_backend`.
 - entry points of the group `anygpu.backends`: modules of other packages, of either form.
 
     async def open_backend(name: str, options: Options, context: BackendContext) -> Backend: ...
@@ -25,12 +25,19 @@ from pydantic import BaseModel
 from anygpu.backends import clouds
 from anygpu.backends.contract import Backend
 from anygpu.backends.options import configured_credentials
+from anygpu.backends.relay.contract import NO_RELAYS, Relays
 from anygpu.errors import InvalidSpec, KindUnusable, Problem
 from anygpu.installation import install_hint
 from anygpu.suggest import did_you_mean
 
 ENTRY_POINT_GROUP = "anygpu.backends"
-_BUILT_IN = {"ssh": "anygpu.backends.ssh.backend"}
+_BUILT_IN = {
+    "celery": "anygpu.backends.celery.backend",
+    "kubernetes": "anygpu.backends.kubernetes.backend",
+    "ray": "anygpu.backends.ray.backend",
+    "slurm": "anygpu.backends.slurm.backend",
+    "ssh": "anygpu.backends.ssh.backend",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,7 @@ class BackendContext:
     agent_target: tuple[str, int]  # host and port of the agent listener, as this process reaches it
     pins: Path  # directory for the pinned host keys of this backend
     on_change: Callable[[str], None]  # called with the name of an attempt that has changed
+    relays: Relays = NO_RELAYS  # for agents that have no route to the server
     attended: bool = False  # the server is always on, so it ends every machine it rents
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover, NativeRequest
 from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, parse_gpus, unix_ms
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import (
@@ -115,8 +115,7 @@ class CanopyWaveProvider:
     async def create(self, order: MachineOrder) -> CloudMachine:
         where = {"region": order.offer.region, "project": await self.project()}
         if all(key["name"] != order.name for key in await self._keys(where)):
-            key = {**where, "name": order.name, "publicKey": order.public_key}
-            await self._http.post("/api/v1/ssh-keys", key)
+            await self._http.post("/api/v1/ssh-keys", _key_request(order, where))
         request = self.native_request(order, password=secrets.token_urlsafe(24))
         answer = await self._http.post("/api/v1/instance-operations/launch", request, patient=False)
         made_id = answer["data"]["id"]
@@ -135,6 +134,13 @@ class CanopyWaveProvider:
             "password": password,
             "keypair": order.name,
         }
+
+    async def native_requests(self, order: MachineOrder) -> Sequence[NativeRequest]:
+        where = {"region": order.offer.region, "project": await self.project()}
+        return [
+            self._http.show_post("/api/v1/ssh-keys", _key_request(order, where)),
+            self._http.show_post("/api/v1/instance-operations/launch", self.native_request(order)),
+        ]
 
     async def machines(self) -> Sequence[CloudMachine]:
         machines = await self._list_machines()
@@ -360,6 +366,10 @@ def _offer(flavor: dict[str, Any], region: str) -> Offer:
         self_expires=CanopyWaveProvider.self_expires,
         billing=BY_THE_HOUR,
     )
+
+
+def _key_request(order: MachineOrder, where: dict[str, str]) -> dict[str, str]:
+    return {**where, "name": order.name, "publicKey": order.public_key}
 
 
 Options = CanopyWaveOptions  # the registry finds the options by this name

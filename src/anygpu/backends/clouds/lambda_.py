@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover, NativeRequest
 from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, parse_gpus
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider, ResourceNotFound
@@ -100,6 +100,12 @@ class LambdaProvider:
             "user_data": order.startup_script,
         }
 
+    async def native_requests(self, order: MachineOrder) -> Sequence[NativeRequest]:
+        return [
+            self._http.show_post("/api/v1/ssh-keys", _key_request(order)),
+            self._http.show_post("/api/v1/instance-operations/launch", self.native_request(order)),
+        ]
+
     async def machines(self) -> Sequence[CloudMachine]:
         listed = (await self._http.get("/api/v1/instances"))["data"]
         return [self._machine(one) for one in listed if _is_ours(one)]
@@ -157,7 +163,7 @@ class LambdaProvider:
 
     async def _add_key(self, order: MachineOrder) -> None:
         if all(key["name"] != order.name for key in await self._keys()):
-            await self._http.post("/api/v1/ssh-keys", {"name": order.name, "public_key": order.public_key})
+            await self._http.post("/api/v1/ssh-keys", _key_request(order))
 
     async def _delete_key(self, key_id: str) -> None:
         try:
@@ -190,6 +196,10 @@ def _offer(kind: dict[str, Any], *, region: str, free: int | None = None, wait_r
         self_expires=LambdaProvider.self_expires,
         billing=BY_THE_MINUTE,
     )
+
+
+def _key_request(order: MachineOrder) -> dict[str, Any]:
+    return {"name": order.name, "public_key": order.public_key}
 
 
 Options = LambdaOptions  # the registry finds the options by this name

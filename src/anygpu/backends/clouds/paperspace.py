@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover, NativeRequest
 from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, unix_ms
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider
@@ -147,6 +147,16 @@ class PaperspaceProvider:
         }
         return request | ({"networkId": self._options.network} if self._options.network else {})
 
+    async def native_requests(self, order: MachineOrder) -> Sequence[NativeRequest]:
+        template = self._options.template or await self._template_id(order.offer.name)
+        script = "(the id of the startup script)"
+        return [
+            self._http.show_post("/v1/startup-scripts", _script_request(order)),
+            self._http.show_post(
+                "/v1/machines", self.native_request(order, template=template, script=script)
+            ),
+        ]
+
     async def machines(self) -> Sequence[CloudMachine]:
         return [self._machine(one) for one in await self._list("/v1/machines") if _is_ours(one)]
 
@@ -186,9 +196,7 @@ class PaperspaceProvider:
         for script in await self._list("/v1/startup-scripts", name=order.name):
             if script["name"] == order.name:
                 return str(script["id"])
-        text = SCRIPT.format(public_key=order.public_key, startup=order.startup_script)
-        body = {"name": order.name, "script": text, "isRunOnce": True}
-        return str((await self._http.post("/v1/startup-scripts", body))["id"])
+        return str((await self._http.post("/v1/startup-scripts", _script_request(order)))["id"])
 
     async def _templates(self) -> list[dict[str, Any]]:
         return [t for t in await self._list("/v1/os-templates") if "Ubuntu" in t["operatingSystemLabel"]]
@@ -254,6 +262,11 @@ def _is_ours(resource: dict[str, Any]) -> bool:
 
 def _available_types(template: dict[str, Any]) -> Iterable[str]:
     return [t["machineTypeLabel"] for t in template["availableMachineTypes"] if t["isAvailable"]]
+
+
+def _script_request(order: MachineOrder) -> dict[str, Any]:
+    text = SCRIPT.format(public_key=order.public_key, startup=order.startup_script)
+    return {"name": order.name, "script": text, "isRunOnce": True}
 
 
 Options = PaperspaceOptions  # the registry finds the options by this name

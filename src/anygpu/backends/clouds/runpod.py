@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover, NativeRequest
 from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, unix_ms
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider
@@ -86,6 +86,9 @@ class RunPodProvider:
             "env": {"PUBLIC_KEY": order.public_key},
         }
         return request | ({"dataCenterIds": [order.offer.region]} if order.offer.region else {})
+
+    async def native_requests(self, order: MachineOrder) -> Sequence[NativeRequest]:
+        return [self._http.show_post("/v2/pods", self.native_request(order))]
 
     async def machines(self) -> Sequence[CloudMachine]:
         listed = (await self._http.get("/v2/pods"))["pods"]

@@ -9,7 +9,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import anygpu.agent
 from anygpu.agent.host.processes import PLACEHOLDER_NAME
+from anygpu.agent.prepare.installers import installer_variables
+
+AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
+PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
+PASSED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 StartProcess = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 
@@ -72,6 +78,12 @@ class PrewarmedPool:
         if self._agent is not None:
             self._agent.close()
             self._agent = None
+
+
+def agent_environment() -> dict[str, str]:
+    """Return the environment for agents, without the secrets of this process, because jobs can read it."""
+    passed = {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}
+    return passed | installer_variables(os.environ)
 
 
 def placeholder_env() -> dict[str, str]:

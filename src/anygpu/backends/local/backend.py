@@ -8,36 +8,48 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import anygpu.agent
 from anygpu.agent import attempt_dir
 from anygpu.agent.host import processes, slots
 from anygpu.agent.host.gpus import query_gpus
+from anygpu.agent.host.start import wait_for_end_report
 from anygpu.agent.prepare.containers import search_runtime
-from anygpu.agent.prepare.installers import installer_variables
-from anygpu.backends.contract import HostGpu, HostReport, LaunchRequest, MachineState, Observation
-from anygpu.backends.local.agents import ExitWatcher, PrewarmedAgent, PrewarmedPool, placeholder_env
+from anygpu.backends.contract import (
+    HostGpu,
+    HostReport,
+    LaunchRequest,
+    MachineState,
+    NativeRequest,
+    Observation,
+)
+from anygpu.backends.host_gpus import GpuModelGroup, cards_of_kind, group_gpus
+from anygpu.backends.local.agents import (
+    AGENT,
+    ExitWatcher,
+    PrewarmedAgent,
+    PrewarmedPool,
+    agent_environment,
+    placeholder_env,
+)
+from anygpu.backends.relay.contract import RELAY_LEASE_S, RelayTransport
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
 from anygpu.files import write_atomic
 from anygpu.spec.sections import Resources
-from anygpu.trainers.registry import missing_modules
 
-AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
 GIB = 1024**3
 RUNTIME_SEARCH_EVERY_S = 60.0
 RUNTIME_WAIT_S = 2.0
 PREWARM_DELAY_S = 0.5  # prewarming must not slow down the job that has just started
-PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
-PASSED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 Gpu = dict[str, Any]  # as `query_gpus` returns it
 
@@ -56,13 +68,16 @@ class LocalBackend:
         cpus: int | None = None,
         single_server: bool = True,
         on_exit: Callable[[str], None] = lambda name: None,
+        relay: RelayTransport | None = None,
     ) -> None:
         """Create the backend.
 
         `single_server`: no other server uses the same journal, so an attempt that is not found on this
-        machine does not exist. `on_exit` is called with the name of an attempt whose agent has exited.
+        machine does not exist. `on_exit` is called with the name of an attempt whose agent has exited. With a `relay`,
+        agents use it instead of the address of the server.
         """
         self._attempts = attempts
+        self.relay = relay
         self._single_server = single_server
         self._gpu_locks = gpu_locks
         self._cpu_count = cpus or os.cpu_count() or 1
@@ -80,35 +95,42 @@ class LocalBackend:
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         gpus = await self._get_gpus()
-        missing = await asyncio.to_thread(missing_modules)
+        missing = await asyncio.to_thread(_missing_modules)
         containers = await self._can_run_containers()
-        free, reason = self._free_slots(need, gpus)
-        return [
-            Offer(
-                backend=self.name,
-                name=os.uname().nodename,
-                gpu_kind=gpus[0]["kind"] if gpus else "",
-                gpu_count=len(gpus),
-                gpu_memory_gib=min((gpu["memory_gib"] for gpu in gpus), default=0),
-                cpus=self._cpu_count,
-                memory_gib=round(_memory_gib(), 1),
-                disk_gib=round(_free_disk_gib(self._attempts)),
-                free=free,
-                own=True,
-                wait_reason=reason,
-                driver=gpus[0]["driver"] if gpus else "",
-                containers=containers,
-                shared=True,
-                missing_modules=tuple(sorted(missing)),
-            )
-        ]
+        groups = group_gpus(os.uname().nodename, gpus)
+        machine = {
+            "backend": self.name,
+            "cpus": self._cpu_count,
+            "memory_gib": round(_memory_gib(), 1),
+            "disk_gib": round(_free_disk_gib(self._attempts)),
+            "own": True,
+            "containers": containers,
+            "shared": True,
+            "lease_s": RELAY_LEASE_S if self.relay is not None else 0,
+            "missing_modules": tuple(sorted(missing)),
+        }
+        # A job without GPUs gets one offer for the whole machine, because all models share its CPUs.
+        return [self._offer(group, need, machine) for group in (groups if _needs_gpu(need) else groups[:1])]
+
+    def _offer(self, group: GpuModelGroup, need: Resources, machine: dict[str, Any]) -> Offer:
+        free, reason = self._free_slots(need, group.cards, group.gpu_noun)
+        return Offer(
+            name=group.offer_name,
+            gpu_kind=group.kind,
+            gpu_count=len(group.cards),
+            gpu_memory_gib=group.memory_gib,
+            driver=group.driver,
+            free=free,
+            wait_reason=reason,
+            **machine,
+        )
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         directory = self._directory(launch.name)
         handle = Handle(name=launch.name, native=self._native_handle(directory))
         if self._is_agent_alive(directory) or (directory / "process.json").exists():
             return handle
-        held_slots = self._hold_slots(launch.resources, await self._get_gpus())
+        held_slots = self._hold_slots(launch.resources, cards_of_kind(await self._get_gpus(), offer.gpu_kind))
         try:
             self._write_ticket(directory, launch)
             self._start_agent(directory, launch, held_slots)
@@ -139,7 +161,7 @@ class LocalBackend:
         return Observation(state=MachineState.GONE, detail="no process of the attempt runs")
 
     async def terminate(self, handle: Handle) -> None:
-        self._own_directory(handle)
+        await asyncio.to_thread(wait_for_end_report, str(self._own_directory(handle)))
         if handle.name in self._children:
             self._children[handle.name].kill()  # a prewarmed agent may not carry its name yet
         gone = await asyncio.to_thread(processes.kill_attempt, handle.name)
@@ -175,6 +197,17 @@ class LocalBackend:
                 memory_gib=round(_memory_gib(), 1),
                 gpus=tuple(HostGpu(**gpu, free=gpu["uuid"] in free) for gpu in gpus),
             )
+        ]
+
+    async def native_requests(self, launch: LaunchRequest, offer: Offer) -> Sequence[NativeRequest]:
+        """Show the ticket file and the command of the agent. Nothing is reserved for it."""
+        directory = self._directory(launch.name)
+        variables = _agent_variables(launch, ["(locks)"], ["(the UUIDs of the reserved GPUs)"])
+        words = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+        command = " ".join([*words, shlex.join(_agent_command(str(directory)))])
+        return [
+            NativeRequest.of_json(f"{directory}/ticket.json", _ticket_content(launch.without_secrets())),
+            NativeRequest(title="process on the server's machine", language="sh", text=f"{command}\n"),
         ]
 
     def prewarm(self) -> None:
@@ -225,16 +258,11 @@ class LocalBackend:
 
     def _write_ticket(self, directory: Path, launch: LaunchRequest) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
-        ticket = {"protocol": 1, "url": launch.agent_url, "name": launch.name, "ticket": launch.ticket}
-        write_atomic(directory / "ticket.json", json.dumps(ticket).encode())
+        write_atomic(directory / "ticket.json", json.dumps(_ticket_content(launch)).encode())
 
     def _start_agent(self, directory: Path, launch: LaunchRequest, held_slots: slots.HeldSlots) -> None:
-        env = {"ANYGPU_NAME": launch.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held_slots.fds))}
+        env = _agent_variables(launch, [*map(str, held_slots.fds)], held_slots.labels)
         prewarmed = self._prewarmed.take()
-        if launch.resources.gpu and launch.resources.gpu.count:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(held_slots.labels)
-        else:
-            env["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs must not use those of another job
         if prewarmed is not None and self._assign_prewarmed(
             prewarmed, launch.name, directory, env, held_slots.fds
         ):
@@ -257,11 +285,11 @@ class LocalBackend:
 
     def _start_prewarmed(self, channel: socket.socket) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(AGENT), "--spare"],
+            _agent_command("--spare"),
             stdin=channel.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**_agent_environment(), **placeholder_env()},
+            env={**agent_environment(), **placeholder_env()},
             cwd=self._attempts,
             start_new_session=True,
         )
@@ -271,17 +299,17 @@ class LocalBackend:
     ) -> subprocess.Popen[bytes]:
         with (directory / "agent.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", str(AGENT), *arguments],
+                _agent_command(*arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**_agent_environment(), **env},
+                env={**agent_environment(), **env},
                 cwd=directory,
                 pass_fds=fds,
                 start_new_session=True,
             )
 
-    def _hold_slots(self, need: Resources, gpus: Sequence[Gpu]) -> slots.HeldSlots:
+    def _hold_slots(self, need: Resources, gpus: Sequence[Mapping[str, Any]]) -> slots.HeldSlots:
         pool, count = self._slot_pool(need, gpus)
         held_slots = slots.hold_slots(pool, count)
         if held_slots is None:
@@ -330,24 +358,52 @@ class LocalBackend:
         finally:
             self._searched_at, self._runtime_search = time.monotonic(), None
 
-    def _slot_pool(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[Sequence[slots.Slot], int]:
+    def _slot_pool(
+        self, need: Resources, gpus: Sequence[Mapping[str, Any]]
+    ) -> tuple[Sequence[slots.Slot], int]:
         if need.gpu and need.gpu.count:
             return slots.gpu_slots([gpu["uuid"] for gpu in gpus], str(self._gpu_locks)), need.gpu.count
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
-    def _free_slots(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[int, str]:
+    def _free_slots(
+        self, need: Resources, gpus: Sequence[Mapping[str, Any]], gpu_noun: str = "GPU"
+    ) -> tuple[int, str]:
         """Return how many attempts with these resources could start now, and why none can ("" if one can)."""
         pool, count = self._slot_pool(need, gpus)
         free = len(slots.free_labels(pool))
-        what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
+        what = gpu_noun if _needs_gpu(need) else "CPU slot"
         reason = f"{free} of {len(pool)} {what}s of the server's machine are free, and the job needs {count}"
         return free // count, "" if free >= count else reason
 
 
-def _agent_environment() -> dict[str, str]:
-    """Return the environment for agents, without the server's secrets, because jobs can read it."""
-    passed = {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}
-    return passed | installer_variables(os.environ)
+def _needs_gpu(need: Resources) -> bool:
+    return need.gpu is not None and need.gpu.count > 0
+
+
+def _missing_modules() -> frozenset[str]:
+    from anygpu.trainers.registry import missing_modules  # the start of a server must not load the trainers
+
+    return missing_modules()
+
+
+def _ticket_content(launch: LaunchRequest) -> dict[str, Any]:
+    if launch.relay:
+        return {"protocol": 1, "name": launch.name, "ticket": launch.ticket, "relay": launch.relay[0]}
+    return launch.direct_ticket()
+
+
+def _agent_variables(launch: LaunchRequest, locks: Sequence[str], gpus: Sequence[str]) -> dict[str, str]:
+    # A job without GPUs must not use those of another job.
+    needs_gpus = launch.resources.gpu is not None and launch.resources.gpu.count > 0
+    return {
+        "ANYGPU_NAME": launch.name,
+        "ANYGPU_HOLD_FDS": ",".join(locks),
+        "CUDA_VISIBLE_DEVICES": ",".join(gpus) if needs_gpus else "",
+    }
+
+
+def _agent_command(*arguments: str) -> list[str]:
+    return [sys.executable, "-I", "-S", str(AGENT), *arguments]
 
 
 def _memory_gib() -> float:

@@ -1,4 +1,4 @@
-"""A backend for the user's own machines, over SSH. Needs no root and no Docker on them.
+"""Your own machines, over SSH. Needs no root and no Docker on them.
 
 Lock files on a host reserve its GPUs, so that several users of anygpu can share the host.
 """
@@ -6,8 +6,7 @@ Lock files on a host reserve its GPUs, so that several users of anygpu can share
 import asyncio
 import contextlib
 import getpass
-import hashlib
-import hmac
+import shlex
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -17,17 +16,32 @@ from anygpu.backends.contract import (
     HostReport,
     LaunchRequest,
     MachineState,
+    NativeRequest,
     Observation,
     ShellLogin,
+    node_name,
+    split_node_name,
 )
+from anygpu.backends.gangs import combine_observations, node_launches
+from anygpu.backends.host_gpus import machine_of_offer
+from anygpu.backends.owner import owner_tag
 from anygpu.backends.registry import BackendContext
+from anygpu.backends.relay.contract import RelayTransport
+from anygpu.backends.ssh.bootstrap import bootstrap_command
 from anygpu.backends.ssh.connection import SshConnector, SshLogin, SshTiming
+from anygpu.backends.ssh.group import (
+    attempt_handles,
+    find_nodes,
+    free_hosts,
+    group_offers,
+    node_handles,
+)
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.keys import HostKeyStore
 from anygpu.backends.ssh.link import LinkState, SlotRequest, SshLink, reattach_request
-from anygpu.backends.ssh.offers import account_status, build_offer, cpu_slot_count, gpu_count, report_host
+from anygpu.backends.ssh.offers import account_status, build_offers, cpu_slot_count, gpu_count, report_host
 from anygpu.backends.ssh.options import SshOptions, split_address
-from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused
+from anygpu.errors import AnygpuError, BackendUnavailable, LaunchError, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
@@ -45,6 +59,7 @@ async def open_backend(name: str, options: SshOptions, context: BackendContext) 
         agent_target=context.agent_target,
         pins=HostKeyStore(context.pins),
         on_change=context.on_change,
+        relay=context.relays.choose(options.relay),
     )
     opened.start()
     return opened
@@ -68,15 +83,20 @@ class SshBackend:
         pins: HostKeyStore,
         on_change: Callable[[str], None] = lambda name: None,
         timing: SshTiming | None = None,
+        relay: RelayTransport | None = None,
     ) -> None:
         self.name = name
+        self.relay = relay
         self._options = options
         self._agent_target = agent_target
         self._on_change = on_change
         self._connector = SshConnector(pins, timing)
         # The label must not change: directories on the hosts carry the owner id.
-        self._owner = hmac.new(secret, b"owner of attempts on boxes", hashlib.sha256).hexdigest()[:12]
+        self._owner = owner_tag(secret, "owner of attempts on boxes")
         self._hosts = {host.name: host for host in self._make_hosts(options)}
+        addresses = options.node_addresses or [host.login.host for host in self._hosts.values()]
+        self._node_addresses = dict(zip(self._hosts, addresses, strict=True))
+        self._gang_lock = asyncio.Lock()
         self._links: dict[str, SshLink] = {}
         self._changed_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,36 +109,92 @@ class SshBackend:
         self._start_task(self._report_running())
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """Return one offer per host.
+        """Return one offer per host, or one per GPU model of a host with several.
+
+        A job on several hosts gets one offer for all hosts with the same GPU.
 
         The offer of a host that does not answer has no free GPUs or CPUs, and contains the reason.
         """
         hosts = list(self._hosts.values())
         statuses = await asyncio.gather(*(host.recent_status() for host in hosts))
-        return [
-            build_offer(host, status, need, backend=self.name, options=self._options)
+        offers = [
+            offer
             for host, status in zip(hosts, statuses, strict=True)
+            for offer in self._offers_of(host, status, need)
         ]
+        return offers if need.nodes == 1 else group_offers(offers, need)
+
+    def _offers_of(self, host: SshHost, status: HostStatus | None, need: Resources) -> list[Offer]:
+        return build_offers(host, status, need, backend=self.name, options=self._options)
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         """Start the agent on the host of the offer, and return once the agent runs.
 
         From then on, the host can find the attempt by its name.
         """
-        host = self._hosts.get(offer.name)
+        if launch.nodes > 1:
+            return await self._launch_gang(launch, offer)
+        host = self._hosts.get(machine_of_offer(offer.name))
         if host is None:
             raise LaunchRefused(
-                f"The host {offer.name!r} is no longer configured in the backend {self.name}",
+                f"The host {machine_of_offer(offer.name)!r} is no longer configured in the backend {self.name}",
                 hint="No action is needed: the server chooses another machine. To use the host, add it again.",
             )
-        link = self._links.get(launch.name)
-        if link is None or link.state is LinkState.FAILED:
-            link = self._start_link(host, launch)
-        await self._wait_ready(link, launch.name, host)
-        self._changed_at[launch.name] = time.monotonic()
+        await self._start_on(host, launch, offer)
         return Handle(name=launch.name, native={"box": host.name})
 
+    async def _start_on(self, host: SshHost, launch: LaunchRequest, offer: Offer) -> None:
+        link = self._links.get(launch.name)
+        if link is None or link.state is LinkState.FAILED:
+            link = self._start_link(host, launch, gpu_kind=offer.gpu_kind)
+        await self._wait_ready(link, launch.name, host)
+        self._changed_at[launch.name] = time.monotonic()
+        host.outdate_status()
+
+    async def _launch_gang(self, launch: LaunchRequest, offer: Offer) -> Handle:
+        """Start an agent on each of several hosts, or on none.
+
+        Gangs start one after the other, and take their hosts in the same order. So of two gangs that need the same
+        hosts one gets them all, also if they belong to different servers.
+        """
+        async with self._gang_lock:
+            hosts = await self._choose_hosts(launch, offer)
+            handle = Handle(name=launch.name, native={"hosts": [host.name for host in hosts]})
+            try:
+                for host, node in zip(hosts, node_launches(launch), strict=True):
+                    await self._start_on(host, node, offer)
+            except LaunchError:
+                await self.terminate(handle)  # if this fails, it is not certain that nothing runs
+                raise
+            return handle
+
+    async def _choose_hosts(self, launch: LaunchRequest, offer: Offer) -> list[SshHost]:
+        """Return a host for each node. Hosts on which an interrupted launch has started a node keep it."""
+        statuses = await self._check_hosts(list(self._hosts.values()), time.monotonic())
+        answers = {name: status for name, status in statuses.items() if isinstance(status, HostStatus)}
+        running = find_nodes(launch.name, answers)
+        offers = {
+            name: self._offers_of(self._hosts[name], status, launch.resources)
+            for name, status in answers.items()
+            if name not in running.values()
+        }
+        free = free_hosts(offers, launch, offer.gpu_kind)
+        missing = [node for node in range(launch.nodes) if node not in running]
+        if len(free) < len(missing):
+            if running:
+                await self.terminate(Handle(name=launch.name))
+            raise NoCapacity(
+                f"{len(free) + len(running)} hosts of {self.name} that are large enough are free, and the job needs "
+                f"{launch.nodes} at the same time, so it was started on none",
+                hint="No action is needed: the job waits until enough are free.",
+            )
+        chosen = running | dict(zip(missing, free, strict=False))
+        return [self._hosts[chosen[node]] for node in range(launch.nodes)]
+
     async def probe(self, handle: Handle) -> Observation:
+        if "hosts" in handle.native:
+            nodes = node_handles(handle)
+            return combine_observations(await asyncio.gather(*(self.probe(node) for node in nodes)))
         link = self._links.get(handle.name)
         if link is not None and link.state is LinkState.UP:
             return Observation(state=MachineState.RUNNING, detail=link.detail)
@@ -129,27 +205,48 @@ class SshBackend:
         return await self._find_attempt(handle, link)
 
     async def terminate(self, handle: Handle) -> None:
-        link = self._links.pop(handle.name, None)
-        if link is not None:
-            await link.stop()
+        if "hosts" in handle.native:
+            await asyncio.gather(*(self.terminate(node) for node in node_handles(handle)))
+            return
+        await self._drop_link(handle.name)
+        if not handle.native:
+            await self._terminate_further_nodes(handle.name)
         self._changed_at[handle.name] = time.monotonic()
         hosts = self._hosts_of(handle)
         request = {"do": "kill", "target": handle.name}
         answers = await asyncio.gather(*(host.request(request) for host in hosts), return_exceptions=True)
         self._changed_at[handle.name] = time.monotonic()
+        for host in hosts:
+            host.outdate_status()
         _require_terminated(handle.name, answers)
 
+    async def _terminate_further_nodes(self, name: str) -> None:
+        """End the nodes 1, 2, … of an attempt of which only the name is known."""
+        for link_name in [each for each in self._links if split_node_name(each)[0] == name]:
+            await self._drop_link(link_name)
+        statuses = await self._check_hosts(list(self._hosts.values()), time.monotonic())
+        answers = {host: status for host, status in statuses.items() if isinstance(status, HostStatus)}
+        further = {node: host for node, host in find_nodes(name, answers).items() if node}
+        for node, host in further.items():
+            await self.terminate(Handle(name=node_name(name, node), native={"box": host}))
+
     async def inventory(self) -> Sequence[Handle]:
+        """List the attempts that run on the hosts. An attempt on several hosts is listed once."""
         statuses = await self._check_hosts(list(self._hosts.values()), newer_than=time.monotonic())
-        return [
-            Handle(name=name, native={"box": host})
+        places = [
+            (name, host)
             for host, status in statuses.items()
             if isinstance(status, HostStatus)
             for name in status.attempt_names
         ]
+        return attempt_handles(places)
 
     async def deliver(self, handle: Handle) -> None:
         """Start to send the reports that a dead agent left on its host, in the background."""
+        if "hosts" in handle.native:
+            for node in node_handles(handle):
+                await self.deliver(node)
+            return
         for host in self._hosts_of(handle):
             link = self._make_link(host, reattach_request(handle.name), lambda: None, deliver=True)
             self._start_task(_run_delivery(link))
@@ -158,7 +255,31 @@ class SshBackend:
         statuses = await self._check_hosts(list(self._hosts.values()), newer_than=time.monotonic())
         return account_status({name: _status_or_error(status) for name, status in statuses.items()})
 
+    async def native_requests(self, launch: LaunchRequest, offer: Offer) -> Sequence[NativeRequest]:
+        """Show the command of the SSH connection, and the request that it reads. Nothing is sent.
+
+        For a job on several hosts, these are of node 0 on one of them.
+        """
+        hosts = [self._hosts.get(machine_of_offer(offer.name)), *self._hosts.values()]
+        host = next(each for each in hosts if each is not None)
+        link = self._make_link(host, launch.without_secrets(), lambda: None, gpu_kind=offer.gpu_kind)
+        user = f"{host.login.user}@" if host.login.user else ""
+        address = f"-p {host.login.port} {user}{host.login.host}"
+        return [
+            NativeRequest(
+                title=f"command on {host.name} over SSH",
+                language="sh",
+                text=f"ssh {address} {shlex.quote(bootstrap_command(host.python))}\n",
+            ),
+            NativeRequest.of_json(
+                "request to the agent, on the command's standard input",
+                link.start_request("(the address of the tunnel to the server)"),
+            ),
+        ]
+
     async def shell(self, handle: Handle) -> ShellLogin:
+        if "hosts" in handle.native:
+            return await self.shell(node_handles(handle)[0])
         for host in self._hosts_of(handle):
             if len(self._hosts) == 1 or handle.name in (await host.check()).attempt_names:
                 return self._shell(host.login)
@@ -243,8 +364,9 @@ class SshBackend:
         newer_than = max(self._changed_at.get(handle.name, 0.0), time.monotonic() - 1)
         statuses = await self._check_hosts(self._hosts_of(handle), newer_than)
         for name, status in statuses.items():
-            if isinstance(status, HostStatus) and handle.name in status.attempt_names:
-                return self._observe_running(handle.name, self._hosts[name], link)
+            for node in status.attempt_names if isinstance(status, HostStatus) else ():
+                if node == handle.name or (not handle.native and split_node_name(node)[0] == handle.name):
+                    return self._observe_running(node, self._hosts[name], self._links.get(node))
         silent = [status for status in statuses.values() if not isinstance(status, HostStatus)]
         if silent:
             raise silent[0]
@@ -262,8 +384,8 @@ class SshBackend:
 
     # -- links ------------------------------------------------------------------------------------------------
 
-    def _start_link(self, host: SshHost, launch: LaunchRequest) -> SshLink:
-        link = self._make_link(host, launch, lambda: self._link_changed(launch.name))
+    def _start_link(self, host: SshHost, launch: LaunchRequest, *, gpu_kind: str = "") -> SshLink:
+        link = self._make_link(host, launch, lambda: self._link_changed(launch.name), gpu_kind=gpu_kind)
         self._links[launch.name] = link
         link.start()
         return link
@@ -274,16 +396,23 @@ class SshBackend:
         Statuses of the host that were requested before this time are no longer used for the attempt.
         """
         self._changed_at[name] = time.monotonic()
-        self._on_change(name)
+        self._on_change(split_node_name(name)[0])
 
     def _make_link(
-        self, host: SshHost, launch: LaunchRequest, on_change: Callable[[], None], *, deliver: bool = False
+        self,
+        host: SshHost,
+        launch: LaunchRequest,
+        on_change: Callable[[], None],
+        *,
+        gpu_kind: str = "",
+        deliver: bool = False,
     ) -> SshLink:
         async def login() -> SshLogin:
             return host.login
 
         slots = SlotRequest(
             gpus=gpu_count(launch.resources),
+            gpu_kind=gpu_kind,
             cpus=cpu_slot_count(launch.resources),
             cpu_count=host.cpu_count,
             owner=self._owner,
@@ -298,6 +427,8 @@ class SshBackend:
             python=host.python,
             booting=False,
             deliver=deliver,
+            node_address=self._node_addresses[host.name],
+            tunnel=self.relay is None,
         )
 
     async def _wait_ready(self, link: SshLink, name: str, host: SshHost) -> None:

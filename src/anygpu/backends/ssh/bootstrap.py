@@ -111,7 +111,7 @@ class BootstrapSession:
             bootstrap_command(python), encoding=None, stderr=asyncssh.STDOUT
         )
         session = cls(process, machine, archive)
-        await session._send(bootstrap_program())
+        await session.send_data(bootstrap_program())
         return session
 
     async def send_request(self, request: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class BootstrapSession:
         """
         draft = str(request.get("target") or request["do"])
         agent = {"sha256": self._archive.sha256, "size": len(self._archive.data), "draft": draft}
-        await self._send(json.dumps({**agent, "request": request}).encode() + b"\n")
+        await self.send_data(json.dumps({**agent, "request": request}).encode() + b"\n")
 
     async def next_answer(self) -> dict[str, Any] | None:
         """Return the next answer, or None if the command has ended. Upload the agent when the machine asks for it."""
@@ -136,7 +136,7 @@ class BootstrapSession:
                 raise self._bootstrap_error(facts)
             if "send_from" not in facts:
                 return facts
-            await self._send(self._archive.data[facts["send_from"] :])
+            await self.send_data(self._archive.data[facts["send_from"] :])
         return None
 
     async def single_answer(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class BootstrapSession:
     ) -> None:
         self.close()
 
-    async def _send(self, data: bytes) -> None:
+    async def send_data(self, data: bytes) -> None:
         """Write to the command's standard input.
 
         A broken pipe is ignored, because the command's answer or output explains it.

@@ -89,6 +89,11 @@ class SshHost:
             await asyncio.wait([self._check_task])
         return await asyncio.shield(self._start_check())
 
+    def outdate_status(self) -> None:
+        """Ask the host again before its next offer, because an attempt has started or ended there."""
+        if self.last_status is not None:
+            self.last_status = HostStatus(float("-inf"), self.last_status.facts)
+
     async def recent_status(self) -> HostStatus | None:
         """Return the last status of the host, for scheduling; None if there is none yet.
 

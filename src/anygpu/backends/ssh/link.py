@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from anygpu.backends.contract import LaunchRequest
+from anygpu.backends.contract import LaunchRequest, split_node_name
 from anygpu.backends.ssh.bootstrap import BootstrapSession
 from anygpu.backends.ssh.connection import SshConnector, SshLogin, disconnect, open_tunnel
 from anygpu.backends.ssh.errors import (
@@ -48,12 +48,19 @@ class SlotRequest:
     """The number of GPUs and CPUs to reserve for an attempt on a machine that several attempts share."""
 
     gpus: int = 0
+    gpu_kind: str = ""  # the model of the GPUs, for a machine with several models
     cpus: int = 1
     cpu_count: int = 0  # CPU slots of the machine; 0: its number of processors
     owner: str = ""  # id of the server: servers that share a machine keep their attempts apart
 
     def as_request(self) -> dict[str, Any]:
-        return {"gpus": self.gpus, "cpus": self.cpus, "cpu_count": self.cpu_count, "owner": self.owner}
+        return {
+            "gpus": self.gpus,
+            "gpu_kind": self.gpu_kind,
+            "cpus": self.cpus,
+            "cpu_count": self.cpu_count,
+            "owner": self.owner,
+        }
 
 
 def reattach_request(name: str) -> LaunchRequest:
@@ -84,6 +91,8 @@ class SshLink:
         booting: bool = True,
         deliver: bool = False,
         patience_s: float | None = None,
+        tunnel: bool = True,
+        node_address: str = "",
     ) -> None:
         """Create the link; `start` connects it.
 
@@ -91,15 +100,19 @@ class SshLink:
         preemption notices the agent watches for. `booting`: the machine is new and may refuse logins for a
         while. `deliver`: only send the reports of a dead agent. `patience_s`: how many seconds to retry the
         login. For an attempt that an earlier server process may have started, this is the lease: until the
-        lease ends, the agent may run although it cannot be reached.
+        lease ends, the agent may run although it cannot be reached. `tunnel`: the agent reaches the server through
+        this connection; otherwise through the relay of its launch. `node_address`: where the other nodes of an
+        attempt on several nodes reach this machine; empty: the agent determines it.
         """
         self._login = login
         self._launch = launch
+        self._tunnel = tunnel
         self._connector = connector
         self._agent_target = agent_target
         self._on_change = on_change
         self._slots = share
         self._notices = notices
+        self._node_address = node_address
         self._python = python
         self._booting = booting
         self._deliver = deliver
@@ -175,13 +188,13 @@ class SshLink:
 
     async def _serve(self, connection: "asyncssh.SSHClientConnection", login: SshLogin) -> None:
         async with asyncio.timeout(self._timing.bootstrap_s):
-            port, session = await asyncio.gather(
-                open_tunnel(connection, self._agent_target, login.machine),
+            url, session = await asyncio.gather(
+                self._open_tunnel(connection, login),
                 BootstrapSession.open(connection, machine=login.machine, python=self._python),
             )
             if not self._was_up:
                 self._set_state(LinkState.STARTING, f"uploading the agent to {login.machine}")
-            await session.send_request(self._start_request(f"http://127.0.0.1:{port}"))
+            await session.send_request(self.start_request(url))
             self._handle_answer(await session.single_answer(), login)
         if self.state is LinkState.UP:
             ended = await session.next_answer()
@@ -190,21 +203,42 @@ class SshLink:
             self._record_exit(ended, login)
         await self._keep_tunnel(connection)
 
+    async def _open_tunnel(self, connection: "asyncssh.SSHClientConnection", login: SshLogin) -> str:
+        """Open the tunnel and return its address on the machine; "" if the agent uses a relay."""
+        if not self._tunnel:
+            return ""
+        return f"http://127.0.0.1:{await open_tunnel(connection, self._agent_target, login.machine)}"
+
     async def _keep_tunnel(self, connection: "asyncssh.SSHClientConnection") -> None:
         """Keep the tunnel open until `stop`, so that a dead agent's reports can be delivered through it."""
         await connection.wait_closed()
 
-    def _start_request(self, url: str) -> dict[str, Any]:
-        full_request: dict[str, Any] = {"do": "start", "target": self._launch.name, "tunnel": {"url": url}}
+    def start_request(self, url: str) -> dict[str, Any]:
+        """Return the request that starts the agent, with the address of its tunnel to the server, if it has one."""
+        full_request: dict[str, Any] = {"do": "start", "target": self._launch.name}
+        full_request |= {"tunnel": {"url": url}} if self._tunnel else {}
         if self._launch.ticket:
             full_request["ticket"] = {
                 "protocol": 1,
-                "rendezvous": "tunnel.json",
+                **self._way_to_server(),
                 "name": self._launch.name,
                 "ticket": self._launch.ticket,
                 "notices": self._notices,
+                **self._node_fields(),
             }
         return {**full_request, "deliver": self._deliver, **(self._slots.as_request() if self._slots else {})}
+
+    def _way_to_server(self) -> dict[str, Any]:
+        if self._tunnel:
+            return {"rendezvous": "tunnel.json"}
+        relay, node = self._launch.relay, split_node_name(self._launch.name)[1]
+        return {"relay": relay[node] if relay else {}, "remote": True}
+
+    def _node_fields(self) -> dict[str, Any]:
+        if self._launch.nodes == 1:
+            return {}
+        node = split_node_name(self._launch.name)[1]
+        return {"node": node, **({"address": self._node_address} if self._node_address else {})}
 
     def _handle_answer(self, answer: dict[str, Any], login: SshLogin) -> None:
         agent = answer["agent"]

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from anygpu.backends.contract import AccountStatus, HostGpu, HostReport
+from anygpu.backends.host_gpus import GpuModelGroup, group_gpus
+from anygpu.backends.relay.contract import lease_with_relay
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.options import SshOptions
 from anygpu.events.offers import Offer
@@ -47,7 +49,7 @@ def describe_host(facts: Mapping[str, Any]) -> str:
     drivers = ", ".join(dict.fromkeys(card["driver"] for card in facts["gpus"]))
     parts = [
         f"{cards} (driver {drivers})" if cards else "no GPU",
-        f"{facts['cpus']} CPUs",
+        f"{facts['cpus']} CPU{'s' * (facts['cpus'] != 1)}",
         f"{facts['memory_gib']:g} GiB memory",
         f"{facts['disk_free_gib']:g} GiB free disk",
         f"Python {facts['python']}",
@@ -64,18 +66,34 @@ def cpu_slot_count(need: Resources) -> int:
     return 0 if gpu_count(need) else max(1, math.ceil(need.cpus or 1))
 
 
-def build_offer(
+def build_offers(
     host: SshHost, status: HostStatus | None, need: Resources, *, backend: str, options: SshOptions
+) -> list[Offer]:
+    """Return one offer for each GPU model of the host. A job without GPUs gets one offer for the whole host."""
+    groups = group_gpus(host.name, status.facts["gpus"] if status else [])
+    return [
+        _build_offer(host, status, need, group, backend=backend, options=options)
+        for group in (groups if gpu_count(need) else groups[:1])
+    ]
+
+
+def _build_offer(
+    host: SshHost,
+    status: HostStatus | None,
+    need: Resources,
+    group: GpuModelGroup,
+    *,
+    backend: str,
+    options: SshOptions,
 ) -> Offer:
     facts = status.facts if status else {}
-    cards = facts.get("gpus", [])
-    free, reason = free_slots(host, status, need)
+    free, reason = free_slots(host, status, need, group)
     return Offer(
         backend=backend,
-        name=host.name,
-        gpu_kind=cards[0]["kind"] if cards else "",
-        gpu_count=len(cards),
-        gpu_memory_gib=min((card["memory_gib"] for card in cards), default=0),
+        name=group.offer_name,
+        gpu_kind=group.kind,
+        gpu_count=len(group.cards),
+        gpu_memory_gib=group.memory_gib,
         cpus=facts.get("cpus", 0),
         memory_gib=facts.get("memory_gib", 0),
         disk_gib=math.floor(facts.get("disk_free_gib", 0)),
@@ -84,20 +102,28 @@ def build_offer(
         own=True,
         wait_reason=reason,
         containers=any(facts.get("tools", {}).get(tool) for tool in ("docker", "podman")),
-        lease_s=options.lease_s,
+        lease_s=lease_with_relay(options.lease_s, options.relay),
         shared=True,
-        driver=cards[0].get("driver", "") if cards else "",
+        interconnect=options.interconnect,
+        driver=group.driver,
+        answered=status is not None,
     )
 
 
-def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tuple[int, str]:
-    """Return how many attempts with these resources could start now, and why none can ("" if one can)."""
+def free_slots(
+    host: SshHost, status: HostStatus | None, need: Resources, group: GpuModelGroup
+) -> tuple[int, str]:
+    """Return how many attempts with these resources could start now, and why none can ("" if one can).
+
+    An attempt with GPUs uses those of the `group` only.
+    """
     if status is None or host.problem:
         return 0, host.problem or f"{host.name} has not answered yet"
     gpus = gpu_count(need)
-    what, count = ("GPU", gpus) if gpus else ("CPU slot", cpu_slot_count(need))
-    free = len(status.facts["free_gpus"]) if gpus else status.facts["free_cpus"]
-    of = len(status.facts["gpus"]) if gpus else status.facts["cpus"]
+    what, count = (group.gpu_noun, gpus) if gpus else ("CPU slot", cpu_slot_count(need))
+    free_gpus = set(status.facts["free_gpus"]).intersection(group.uuids)
+    free = len(free_gpus) if gpus else status.facts["free_cpus"]
+    of = len(group.cards) if gpus else status.facts["cpus"]
     reason = f"{free} of {of} {what}s of {host.name} are free, the job needs {count}"
     return free // count, "" if free >= count else reason
 

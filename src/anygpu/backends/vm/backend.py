@@ -6,9 +6,20 @@ docs/decisions/0007-rented-machines.md explains the design.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
-from anygpu.backends.contract import AccountStatus, LaunchRequest, Leftover, Observation, ShellLogin
+from anygpu.backends.contract import (
+    AccountStatus,
+    LaunchRequest,
+    Leftover,
+    NativeRequest,
+    Observation,
+    ShellLogin,
+    node_name,
+    split_node_name,
+)
+from anygpu.backends.gangs import attempt_names, combine_observations, node_launches
 from anygpu.backends.ssh.keys import HostKeyStore, attempt_key
 from anygpu.backends.ssh.link import LinkState
 from anygpu.backends.vm.access import MachineAccess
@@ -19,35 +30,60 @@ from anygpu.backends.vm.machines import (
     MachineSnapshot,
     OwnedMachines,
     duplicate_machines,
-    owner_tag,
+    machine_tag,
     select_machine,
 )
 from anygpu.backends.vm.offers import CachedOffers, apply_limits, full_reason
 from anygpu.backends.vm.options import VmOptions, VmTiming, timing_from_options
 from anygpu.backends.vm.poller import ListingPoller
-from anygpu.backends.vm.provider import CloudMachine, MachineOrder, MeteredProvider, PowerState, Provider
-from anygpu.errors import LaunchRefused, NoCapacity, NotFound
+from anygpu.backends.vm.provider import (
+    CloudMachine,
+    MachineOrder,
+    MeteredProvider,
+    NativeRequestProvider,
+    PowerState,
+    Provider,
+)
+from anygpu.errors import LaunchError, LaunchRefused, NoCapacity, NotFound
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
+
+
+class NativeRequests:
+    """Shows the requests of a launch, for providers that can do that."""
+
+    def __init__(
+        self,
+        provider: NativeRequestProvider,
+        machines: OwnedMachines,
+        order: Callable[[LaunchRequest, Offer], MachineOrder],
+    ) -> None:
+        self._provider, self._machines, self._order = provider, machines, order
+
+    async def native_requests(self, launch: LaunchRequest, offer: Offer) -> Sequence[NativeRequest]:
+        order = self._machines.with_tagged_name(self._order(launch, offer))
+        return await self._provider.native_requests(order)
 
 
 class AttemptMeter:
     """Reads what the provider has charged for an attempt, for providers that report it."""
 
     def __init__(
-        self, provider: MeteredProvider, machines: OwnedMachines, lookup: Callable[[Handle], VmAttempt]
+        self, provider: MeteredProvider, machines: OwnedMachines, lookup: Callable[[Handle], list[VmAttempt]]
     ) -> None:
         self._provider = provider
         self._machines = machines
-        self._attempt_of = lookup
+        self._nodes_of = lookup
 
     async def metered_microusd(self, handle: Handle) -> int | None:
-        machine = self._attempt_of(handle).machine
-        return (
-            None
-            if machine is None
-            else await self._provider.metered_microusd(self._machines.with_tag(machine))
-        )
+        costs = [await self._read(node.machine) for node in self._nodes_of(handle)]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    async def _read(self, machine: CloudMachine | None) -> int | None:
+        if machine is None:
+            return None
+        return await self._provider.metered_microusd(self._machines.with_tag(machine))
 
 
 SNAPSHOT_SLACK_S = 15.0  # a listing may be this much older than the idle poll interval
@@ -92,7 +128,7 @@ class VmBackend:
         self._timing = timing or timing_from_options(options)
         self._clock = asyncio.get_running_loop()
         self._cipher = LaunchCipher(secret)
-        self._machines = OwnedMachines(provider, owner_tag(secret))
+        self._machines = OwnedMachines(provider, machine_tag(secret))
         self._attempts: dict[str, VmAttempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._offers = CachedOffers(provider.offers, keep_s=self._timing.offers_max_age_s)
@@ -118,8 +154,10 @@ class VmBackend:
         )
         self._make_link = link or self._access.link
         self._deliver = deliver or self._access.deliver
+        if isinstance(provider, NativeRequestProvider):
+            self.native_requests = NativeRequests(provider, self._machines, self._order).native_requests
         if isinstance(provider, MeteredProvider):  # isinstance finds this capability by its method
-            self.metered_microusd = AttemptMeter(provider, self._machines, self._attempt_of).metered_microusd
+            self.metered_microusd = AttemptMeter(provider, self._machines, self._nodes_of).metered_microusd
 
     # -- backend methods --------------------------------------------------------------------------------------
 
@@ -134,6 +172,7 @@ class VmBackend:
                 timing=self._timing,
                 machines=machines,
                 attended=self._attended,
+                connects_nodes=getattr(self._provider, "connects_nodes", False),
             )
             for offer in offers
         ]
@@ -141,10 +180,34 @@ class VmBackend:
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         if offer.refused:
             raise LaunchRefused(f"The backend {self.name} does not allow this machine: {offer.refused}")
+        if launch.nodes == 1:
+            await self._reserve_capacity([launch.name])
+            return self._handle(launch, [await self._create(launch, offer)])
+        return await self._launch_gang(launch, offer)
+
+    async def _launch_gang(self, launch: LaunchRequest, offer: Offer) -> Handle:
+        """Create a machine for each node, or destroy those that were created if one is refused.
+
+        After any other error the machines stay: the call is repeated, and creates only those that are missing.
+        """
+        nodes = node_launches(launch)
+        await self._reserve_capacity([node.name for node in nodes])
+        made = await asyncio.gather(*(self._create(node, offer) for node in nodes), return_exceptions=True)
+        errors = [each for each in made if isinstance(each, BaseException)]
+        refusals = [error for error in errors if isinstance(error, LaunchError)]
+        if not errors:
+            return self._handle(launch, [each for each in made if isinstance(each, CloudMachine)])
+        if not refusals:
+            raise errors[0]
+        attempts = [self._attempt_of(Handle(name=node.name)) for node in nodes]
+        # What cannot be destroyed now is destroyed later: the caller ends an attempt that was refused.
+        await asyncio.gather(*map(self._terminate_machine, attempts), return_exceptions=True)
+        raise refusals[0]
+
+    async def _create(self, launch: LaunchRequest, offer: Offer) -> CloudMachine:
         attempt = self._attempt_of(Handle(name=launch.name))
         attempt.launch = launch
         async with attempt.lock:
-            await self._reserve_capacity(attempt)
             try:
                 machine = await self._creator.find_or_create(attempt, self._order(launch, offer))
                 attempt.record_created(machine)
@@ -152,15 +215,22 @@ class VmBackend:
                 attempt.is_creating = False
                 attempt.record_action(self._clock.time())
                 self._poller.poll_now()
-        return self._handle(launch, machine)
+        return machine
 
     async def probe(self, handle: Handle) -> Observation:
-        attempt = self._attempt_of(handle)
-        await self._refresh(attempt)
-        return observe(attempt, self._clock.time(), self._timing)
+        await self._refresh(self._attempt_of(handle))
+        nodes = self._nodes_of(handle)
+        for node in nodes[1:]:
+            await self._refresh(node)
+        observed = [observe(node, self._clock.time(), self._timing) for node in nodes]
+        return observed[0] if len(observed) == 1 else combine_observations(observed)
 
     async def terminate(self, handle: Handle) -> None:
-        attempt = self._attempt_of(handle)
+        if not handle.native and handle.name not in self._attempts:
+            await self._recent_snapshot()  # it shows whether the attempt has several machines
+        await asyncio.gather(*(self._terminate_machine(node) for node in self._nodes_of(handle)))
+
+    async def _terminate_machine(self, attempt: VmAttempt) -> None:
         attempt.terminate_requested = True
         async with attempt.lock:
             if attempt.was_never_created:
@@ -178,8 +248,14 @@ class VmBackend:
 
     async def inventory(self) -> Sequence[Handle]:
         snapshot = await self._listing.newer_than(self._clock.time())
-        chosen = [select_machine(snapshot.of_attempt(name)) for name in sorted(snapshot.alive)]
-        return [Handle(name=m.name, native={"id": m.id, "region": m.region}) for m in chosen if m]
+        gangs = {name for name in attempt_names(snapshot.alive) if self._is_gang(name, snapshot)}
+        chosen = [
+            select_machine(snapshot.of_attempt(name))
+            for name in sorted(snapshot.alive)
+            if split_node_name(name)[0] not in gangs
+        ]
+        handles = [Handle(name=m.name, native={"id": m.id, "region": m.region}) for m in chosen if m]
+        return [*handles, *(Handle(name=name) for name in sorted(gangs))]
 
     async def check(self) -> AccountStatus:
         return await self._provider.check()
@@ -206,10 +282,10 @@ class VmBackend:
 
         Does nothing if the machine cannot be reached.
         """
-        attempt = self._attempt_of(handle)
-        if attempt.is_reachable:
-            async with asyncio.timeout(self._timing.delivery_timeout_s):
-                await self._deliver(attempt)
+        async with asyncio.timeout(self._timing.delivery_timeout_s):
+            for attempt in self._nodes_of(handle):
+                if attempt.is_reachable:
+                    await self._deliver(attempt)
 
     async def close(self) -> None:
         """Disconnect from all machines. The machines keep running."""
@@ -233,18 +309,25 @@ class VmBackend:
             max_life_s=life_s,
         )
 
-    def _handle(self, launch: LaunchRequest, machine: CloudMachine) -> Handle:
-        native = {"id": machine.id, "region": machine.region, "sealed": self._cipher.encrypt(launch)}
+    def _handle(self, launch: LaunchRequest, machines: Sequence[CloudMachine]) -> Handle:
+        first, *others = machines
+        sealed = self._cipher.encrypt(launch)
+        native: dict[str, Any] = {"id": first.id, "region": first.region, "sealed": sealed}
+        if others:
+            native["nodes"] = [{"id": each.id, "region": each.region} for each in others]
         return Handle(name=launch.name, native=native)
 
-    async def _reserve_capacity(self, attempt: VmAttempt) -> None:
-        others = await self._machines_in_use() - {attempt.name}
-        if len(others) >= self._options.max_machines:
+    async def _reserve_capacity(self, names: Sequence[str]) -> None:
+        """Reserve places for all machines of an attempt, or raise NoCapacity and reserve nothing."""
+        others = await self._machines_in_use() - set(names)
+        most = self._options.max_machines
+        if len(others) + len(names) > most:
+            many = "another machine" if len(names) == 1 else f"{len(names)} more machines"
             raise NoCapacity(
-                f"The backend {self.name} has no room for another machine: "
-                f"{full_reason(len(others), self._options.max_machines)}"
+                f"The backend {self.name} cannot create {many}: {full_reason(len(others), most)}"
             )
-        attempt.is_creating = True
+        for name in names:
+            self._attempt_of(Handle(name=name)).is_creating = True
 
     async def _machines_in_use(self) -> set[str]:
         """Return the names of attempts whose machines exist or are being created."""
@@ -253,6 +336,31 @@ class VmBackend:
         return snapshot.alive | {a.name for a in self._attempts.values() if a.uses_capacity(now)}
 
     # -- probe ------------------------------------------------------------------------------------------------
+
+    def _nodes_of(self, handle: Handle) -> list[VmAttempt]:
+        """Return the state of each machine of an attempt, node 0 first.
+
+        If only the name of the attempt is known, its further machines are those that this process or the newest
+        listing knows.
+        """
+        first = self._attempt_of(handle)
+        sealed, nodes = handle.native.get("sealed"), handle.native.get("nodes")
+        if nodes:
+            natives = [{**native, **({"sealed": sealed} if sealed else {})} for native in nodes]
+            others = [
+                Handle(name=node_name(handle.name, n), native=each) for n, each in enumerate(natives, 1)
+            ]
+            return [first, *map(self._attempt_of, others)]
+        listed = self._listing.latest.machines if self._listing.latest else {}
+        names = {name for name in (*self._attempts, *listed) if split_node_name(name)[0] == handle.name}
+        further = sorted(names - {handle.name}, key=lambda name: split_node_name(name)[1])
+        return [first, *(self._attempt_of(Handle(name=name)) for name in further)]
+
+    def _is_gang(self, name: str, snapshot: MachineSnapshot) -> bool:
+        """Return whether an attempt has or had machines besides the one of node 0."""
+        return any(
+            each != name and split_node_name(each)[0] == name for each in (*snapshot.alive, *self._attempts)
+        )
 
     def _attempt_of(self, handle: Handle) -> VmAttempt:
         """Return the state of an attempt.
@@ -265,7 +373,9 @@ class VmBackend:
             handle.name, VmAttempt(name=handle.name, first_seen_at=now, changed_at=now)
         )
         if attempt.launch is None and handle.native.get("sealed"):
-            attempt.launch, attempt.from_earlier_process = self._cipher.decrypt(handle.native["sealed"]), True
+            launch = self._cipher.decrypt(handle.native["sealed"])
+            attempt.launch = launch and replace(launch, name=handle.name)
+            attempt.from_earlier_process = True
         if attempt.machine is None and handle.native.get("id"):
             region = handle.native.get("region", "")
             attempt.machine = CloudMachine(
@@ -315,7 +425,7 @@ class VmBackend:
             attempt.link = self._make_link(attempt, lambda: self._link_changed(attempt))
             attempt.link.start()
         if news:
-            self._on_change(attempt.name)
+            self._on_change(split_node_name(attempt.name)[0])
 
     def _link_changed(self, attempt: VmAttempt) -> None:
         """Handle a change of the connection to an attempt's agent.
@@ -327,7 +437,7 @@ class VmBackend:
             attempt.list_after = attempt.changed_at
             self._poller.poll_now()
         if not attempt.is_link_broken:  # if it is broken, the new listing reports the change
-            self._on_change(attempt.name)
+            self._on_change(split_node_name(attempt.name)[0])
 
     # -- terminate --------------------------------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ class LaunchCipher:
             plain = json.loads(self._fernet().decrypt(sealed))
         except InvalidToken:
             return None
-        return LaunchRequest(**{**plain, "resources": Resources.model_validate(plain["resources"])})
+        lists = {name: tuple(plain.get(name) or ()) for name in ("agent_urls", "relay")}
+        return LaunchRequest(**{**plain, **lists, "resources": Resources.model_validate(plain["resources"])})
 
     def _fernet(self) -> Any:
         from cryptography.fernet import Fernet  # a slow import (50 ms)

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
+from anygpu.backends.contract import NativeRequest
 from anygpu.backends.vm.provider import CredentialsRefused, OutcomeUnknown, ResourceNotFound
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 
@@ -83,6 +84,10 @@ class VendorClient:
         """
         when = (RateLimited,) if patient else ()
         return await self._retry(when, lambda: self._send("POST", path, body=body))
+
+    def show_post(self, path: str, body: Mapping[str, Any]) -> NativeRequest:
+        """Return what `post` would send, without the key."""
+        return NativeRequest.of_json(f"POST {str(self._client.base_url).rstrip('/')}{path}", body)
 
     async def delete(self, path: str, **params: Any) -> None:
         """Delete a resource. Succeeds if the resource does not exist."""

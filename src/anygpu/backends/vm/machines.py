@@ -6,18 +6,18 @@ secret, so servers that share a journal and its keys share their machines too.
 """
 
 import asyncio
-import hashlib
-import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from anygpu.backends.contract import Leftover
+from anygpu.backends.owner import owner_tag
 from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider
 
 
-def owner_tag(secret: bytes) -> str:
-    return hmac.new(secret, b"owner of machines", hashlib.sha256).hexdigest()[:8]
+def machine_tag(secret: bytes) -> str:
+    """Return the tag of this server in the names of its machines."""
+    return owner_tag(secret, "owner of machines", digits=8)
 
 
 class OwnedMachines:
@@ -31,8 +31,12 @@ class OwnedMachines:
         self._tag = tag
 
     async def create(self, order: MachineOrder) -> CloudMachine:
-        made = await self._provider.create(replace(order, name=self._tagged_name(order.name)))
+        made = await self._provider.create(self.with_tagged_name(order))
         return replace(made, name=order.name)
+
+    def with_tagged_name(self, order: MachineOrder) -> MachineOrder:
+        """Return the order as the provider gets it."""
+        return replace(order, name=self._tagged_name(order.name))
 
     async def machines(self) -> Sequence[CloudMachine]:
         listed = await self._provider.machines()

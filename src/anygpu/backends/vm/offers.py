@@ -10,12 +10,19 @@ from anygpu.spec.sections import Resources
 
 
 def apply_limits(
-    offer: Offer, *, backend: str, options: VmOptions, timing: VmTiming, machines: int, attended: bool
+    offer: Offer,
+    *,
+    backend: str,
+    options: VmOptions,
+    timing: VmTiming,
+    machines: int,
+    attended: bool,
+    connects_nodes: bool = False,
 ) -> Offer:
     """Return the offer with the backend's name and limits filled in.
 
     `machines` is the number of machines of this backend that exist or are being created. `attended`: the
-    server is always on.
+    server is always on. `connects_nodes`: the provider's machines can reach each other.
     """
     left = max(0, options.max_machines - machines)
     free = left if offer.free is None else min(offer.free, left)
@@ -26,6 +33,7 @@ def apply_limits(
         free=free,
         containers=offer.containers or options.containers,
         wait_reason=offer.wait_reason if left else full_reason(machines, options.max_machines),
+        max_nodes=options.max_nodes or (options.max_machines if connects_nodes else 1),
         refused=offer.refused or refusal_reason(offer, options, attended=attended),
     )
 

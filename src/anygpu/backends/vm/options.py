@@ -23,6 +23,12 @@ class VmOptions(BaseModel):
     )
     ssh_port: int = Field(22, ge=1, le=65535, description="port of the machines' SSH server")
     max_machines: int = Field(10, ge=0, description="maximum number of machines at one time")
+    max_nodes: int | None = Field(
+        None,
+        ge=1,
+        description="machines that one job may have; their network must let them reach each other. Empty: as many as"
+        " max_machines on EC2, one elsewhere",
+    )
     max_price_microusd_per_hour: int | None = Field(
         None, ge=0, description="maximum price of a machine, in micro-dollars per hour"
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover, NativeRequest
 from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
@@ -112,6 +112,13 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class NativeRequestProvider(Protocol):
+    """A provider that can show the requests of `create` without sending them, and without creating anything."""
+
+    async def native_requests(self, order: MachineOrder) -> Sequence[NativeRequest]: ...
 
 
 @runtime_checkable

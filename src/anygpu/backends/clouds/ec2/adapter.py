@@ -23,7 +23,7 @@ from anygpu.backends.clouds.ec2.offers import (
     reservation_offer,
 )
 from anygpu.backends.clouds.ec2.region import RegionOptions, RegionSetups
-from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover, NativeRequest
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import (
     CloudMachine,
@@ -95,6 +95,7 @@ class Ec2Provider:
         60.0  # "eventual consistency", EC2 API developer guide: a new instance may be missing at first
     )
     notices = "aws"
+    connects_nodes = True  # the security group lets the machines reach each other
 
     def __init__(self, options: Ec2Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
         self._options = options
@@ -125,8 +126,12 @@ class Ec2Provider:
         return self._machine(answer["Instances"][0], region)
 
     async def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Return the exact RunInstances request that `create` sends."""
-        return translate.native_request(order, await self._region_setup(order))
+        """Return the exact RunInstances request that `create` sends. Creates nothing."""
+        return translate.native_request(order, await self._region_setup(order, preview=True))
+
+    async def native_requests(self, order: MachineOrder) -> Sequence[NativeRequest]:
+        title = f"EC2 RunInstances in {order.offer.region}"
+        return [NativeRequest.of_json(title, await self.native_request(order))]
 
     async def machines(self) -> Sequence[CloudMachine]:
         by_region = await asyncio.gather(
@@ -190,9 +195,10 @@ class Ec2Provider:
 
     # -- launching --------------------------------------------------------------------------------------------
 
-    async def _region_setup(self, order: MachineOrder) -> translate.RegionSetup:
+    async def _region_setup(self, order: MachineOrder, *, preview: bool = False) -> translate.RegionSetup:
         offer = order.offer
-        setup = await self._region_setups.get(offer.region, gpu=offer.gpu_count > 0)
+        find = self._region_setups.preview if preview else self._region_setups.get
+        setup = await find(offer.region, gpu=offer.gpu_count > 0)
         if offer.price_microusd_per_hour or offer.interruptible:
             return setup
         region_offers = RegionOffers(self._aws, offer.region, disk_gib=setup.volume_gib)

@@ -164,6 +164,7 @@ class RegionOffers:
             disk_gib=self._disk_gib,
             self_expires="halt",
             billing=PER_SECOND,
+            interconnect="ethernet",  # machines are started without EFA interfaces
         )
 
 

@@ -28,6 +28,9 @@ class RegionOptions:
     ssh_from: str = "0.0.0.0/0"
 
 
+NEW_GROUP = "(the security group that anygpu creates at the first launch)"
+
+
 class RegionSetups:
     """Finds and caches what a launch needs in each region: an image and a security group.
 
@@ -45,6 +48,16 @@ class RegionSetups:
             if (region, gpu) not in self._setups:
                 self._setups[region, gpu] = await self._find(region, gpu=gpu)
             return self._setups[region, gpu]
+
+    async def preview(self, region: str, *, gpu: bool) -> RegionSetup:
+        """Return what `get` would return, without creating the security group."""
+        if (region, gpu) in self._setups:
+            return self._setups[region, gpu]
+        setup = await self._with_image(region, gpu=gpu)
+        if self._options.security_group:
+            return replace(setup, security_group=self._options.security_group)
+        group = await self._find_group(region, await self._vpc(region))
+        return replace(setup, security_group=str(group["GroupId"]) if group else NEW_GROUP)
 
     async def _find(self, region: str, *, gpu: bool) -> RegionSetup:
         setup = await self._with_image(region, gpu=gpu)
@@ -83,6 +96,8 @@ class RegionSetups:
         group = await self._find_group(region, vpc) or await self._create_group(region, vpc)
         if not group.get("IpPermissions"):  # new, or its creator crashed before this step
             await self._allow_ssh(region, group["GroupId"])
+        if not _allows_nodes(group):
+            await self._allow(region, group["GroupId"], _node_rule(group["GroupId"]))
         return str(group["GroupId"])
 
     async def _vpc(self, region: str) -> str:
@@ -131,6 +146,9 @@ class RegionSetups:
             "ToPort": port,
             "IpRanges": [{"CidrIp": self._options.ssh_from}],
         }
+        await self._allow(region, group, rule)
+
+    async def _allow(self, region: str, group: str, rule: dict[str, Any]) -> None:
         try:
             await self._aws.call(
                 region, "authorize_security_group_ingress", GroupId=group, IpPermissions=[rule]
@@ -159,3 +177,13 @@ def _image_filters(name: str, *, gpu: bool) -> dict[str, Any]:
 
 def _has_code(error: LaunchRefused, code: str) -> bool:
     return bool(error.details.get("vendor_code") == code)
+
+
+def _node_rule(group: str) -> dict[str, Any]:
+    """Return the rule that lets the machines of the group reach each other, for jobs on several machines."""
+    return {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+
+
+def _allows_nodes(group: Group) -> bool:
+    pairs = [pair for rule in group.get("IpPermissions") or () for pair in rule.get("UserIdGroupPairs") or ()]
+    return any(pair.get("GroupId") == group["GroupId"] for pair in pairs)
