@@ -1,0 +1,1 @@
+"""The Kubernetes backend: a Job with one pod for each attempt."""
