@@ -1,0 +1,1 @@
+"""Run attempts as jobs of a Ray cluster, through its Jobs REST API."""
