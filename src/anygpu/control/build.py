@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anygpu.backends.contract import Backend
+from anygpu.backends.health import NO_HEALTH_RECORDER, HealthRecorder
+from anygpu.control.accounting.forecasts import Forecasts
+from anygpu.control.accounting.meters import MeterChecker
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.clock import Clock, Randomness, WakeSignal
-from anygpu.control.forecasts import Forecasts
-from anygpu.control.meters import MeterChecker
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.attempt import AttemptReconciler
 from anygpu.control.schedule.candidates import CandidateSource, IsVisible
@@ -48,7 +49,12 @@ class ControlServices:
     policy: ControlPolicy
     agent_url: Callable[[], str]
     report: Report
+    agent_urls: Callable[[], Sequence[str]] = lambda: ()  # of all servers that share the database
     is_visible: IsVisible = lambda backend, organisation: True
+    health: HealthRecorder = NO_HEALTH_RECORDER
+    further_tasks: Callable[[], Sequence[PeriodicTask]] = (
+        lambda: ()
+    )  # of other packages, created for each term
 
 
 def assemble_supervisor(services: ControlServices, holder: str) -> Supervisor:
@@ -75,7 +81,9 @@ class _TaskFactory:
         journal, clock, policy = services.journal, services.clock, services.policy
         self._services = services
         self._comparer = services.comparer
-        self._offers = CandidateSource(services.backends, self._comparer, clock, policy, services.is_visible)
+        self._offers = CandidateSource(
+            services.backends, self._comparer, clock, policy, services.is_visible, services.health
+        )
         self._deadlines = DeadlineTracker(clock, policy)
         self._migrations = MigrationTimers(clock, policy.migration)
         self._sweeper = Sweeper(services.backends, clock, policy, services.report)
@@ -107,6 +115,7 @@ class _TaskFactory:
             SweepTask(term, self._sweeper, OrphanLedger(journal, clock), clock, policy),
             MeterTask(term, meters, clock, self._services.report),
             ForecastTask(term, forecasts, clock),
+            *self._services.further_tasks(),
         ]
 
 
@@ -120,4 +129,6 @@ def _new_reconciler(services: ControlServices) -> AttemptReconciler:
         services.randomness,
         services.policy,
         services.agent_url,
+        services.agent_urls,
+        services.health,
     )

@@ -23,12 +23,12 @@ from anygpu.events.types import (
     StartRequested,
 )
 from anygpu.events.view import JobView
+from anygpu.spec.checks.trainer import trainer_problems
+from anygpu.spec.checks.unsupported import unsupported_fields
+from anygpu.spec.checks.workdir import workdir_problems
 from anygpu.spec.flags import merge
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.trainer_check import trainer_problems
-from anygpu.spec.unsupported import unsupported_fields
-from anygpu.spec.workdir_check import workdir_problems
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.journal import Decide, Journal, TransactionResult, require_intact
 from anygpu.store.reports import Reports
@@ -214,6 +214,8 @@ class Jobs:
         """
         require_intact(old)
         checkpoints = old.checkpoints if step is None else _checkpoints_until(old, step)
+        if checkpoints:
+            require_same_world_size(spec, old)
         if step is not None:
             await self._require_undamaged(old, checkpoints[-1])
         return JobSubmitted(
@@ -255,6 +257,26 @@ class Jobs:
     async def _job_with_same_key(self, scope: Scope, spec: JobSpec) -> JobView | None:
         key = spec.idempotency_key
         return None if key is None else await self._journal.job_with_key(scope, key)
+
+
+def require_same_world_size(spec: JobSpec, old: JobView) -> None:
+    """Raise Conflict if the checkpoints were saved by another number of processes than the job has.
+
+    Built-in trainers may load them, because rank 0 saves the whole state.
+    """
+    saved, wanted = old.spec.world_size, spec.world_size
+    if saved == wanted or spec.trainer is not None or spec.checkpoint.any_world_size:
+        return
+    raise Conflict(
+        f"The checkpoints of job {old.name or old.id} were saved by {_processes(saved)}, and the new job has "
+        f"{_processes(wanted)}",
+        hint="Use the same nodes and processes_per_node, or set checkpoint.any_world_size: true if the script can "
+        "load them.",
+    )
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def require_migratable(view: JobView, to: str) -> None:

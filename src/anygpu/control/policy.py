@@ -61,7 +61,9 @@ class ControlPolicy:
     probe_every_s: float = 10  # how often a healthy attempt is probed
     retry_interval_s: float = 0.5  # how often an attempt that is ending is probed, and failed work is retried
     probes_before_lost: int = 3  # least number of probes without a heartbeat before an attempt is lost
-    claim_limit_s: float = 600  # from the launch to the agent's claim
+    claim_limit_s: float = (
+        600  # from the launch to the agent's claim, without the machine's own wait and start
+    )
     cancel_limit_s: float = 60  # from the cancellation to the agent's end report
     stop_limit_s: float = (
         600  # from the stop request to the agent's end report, including the upload of a checkpoint
@@ -110,6 +112,11 @@ class ControlPolicy:
         own = spec.limits.timeout_s
         return self.paid_timeout_s if own is None and offer.is_paid else own
 
+    def max_run_s(self, spec: JobSpec, offer: Offer) -> float | None:
+        """Return the longest time for which an attempt may need its machine, or None without a limit."""
+        limits = (self.time_limit_s(spec, offer), offer.max_run_s)
+        return min((limit for limit in limits if limit is not None), default=None)
+
     def stop_limit_for(self, reason: str) -> float:
         """Return the longest time from a stop request to the agent's end report.
 
@@ -135,7 +142,7 @@ class ControlPolicy:
         return 2 * self.sweep_every_s + self.sweep_grace_s
 
     def lease_for(self, offer: Offer) -> float:
-        """Return for how many seconds an agent on this offer may run its job without contact to the server."""
+        """Return for how many seconds an agent on this offer may run its job without contact with the server."""
         return offer.lease_s or self.lease_s
 
     def silence_limit_for(self, offer: Offer) -> float:

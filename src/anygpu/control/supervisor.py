@@ -4,7 +4,7 @@ One repetition is called a round. All durable state is in the journal, so the pr
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from anygpu.control.clock import Clock, WakeSignal
@@ -52,7 +52,10 @@ class Supervisor:
         self._report = report
 
     async def run(self) -> None:
-        """Control the jobs whenever this process can get the lease. Never returns; cancel the coroutine to stop."""
+        """Control the jobs whenever this process can get the lease. Never returns; cancel the coroutine to stop.
+
+        Then call `release_lease`, so that another process takes over at once.
+        """
         while True:
             term = self._new_term(await self._acquire_lease())
             try:
@@ -62,7 +65,7 @@ class Supervisor:
                     "another server process now controls the jobs; this one only answers requests", error
                 )
             finally:
-                await _stop([*term.reconciling.values(), *term.running.values()])
+                await _stop_tasks(term)
 
     def _new_term(self, guard: Guard) -> LeaderTerm:
         now = self._clock.monotonic()
@@ -76,7 +79,15 @@ class Supervisor:
             guard = await self._try_acquire()
             if guard is not None:
                 return guard
-            await self._clock.sleep(self._policy.leader_ttl_s / 3)
+            # A leader that stops releases the lease, so a short interval means a quick take-over.
+            await self._clock.sleep(min(self._policy.leader_ttl_s / 3, self._policy.poll_s))
+
+    async def release_lease(self) -> None:
+        """Let the lease expire now. Call it after `run` has ended: this process must write nothing any more."""
+        try:
+            await self._journal.acquire(LEADER, self._holder, ttl_s=0)
+        except Exception as error:  # noqa: BLE001  the lease expires by itself
+            self._report("the lease of the control loop was not released; it expires by itself", error)
 
     async def _try_acquire(self) -> Guard | None:
         try:
@@ -254,14 +265,16 @@ class Supervisor:
         now = self._clock.monotonic()
         times = {task.name: task.next_at() for task in term.tasks}
         idle = [at for name, at in times.items() if name not in term.running]
-        if min([term.reconcile_timers.next_at(), *idle]) <= now:  # a job or task became due during this round
+        reload_at = term.reloaded_at + self._policy.poll_s
+        if min([reload_at, term.reconcile_timers.next_at(), *idle]) <= now:  # became due during this round
             return MIN_SLEEP_S
-        rounds = [term.reloaded_at + self._policy.poll_s, term.reconcile_timers.next_at(), *times.values()]
+        rounds = [reload_at, term.reconcile_timers.next_at(), *times.values()]
         next_at = min((at for at in rounds if now < at < NEVER), default=now)
         return max(MIN_SLEEP_S, next_at - now)
 
 
-async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def _stop_tasks(term: LeaderTerm) -> None:
+    tasks = [*term.reconciling.values(), *term.running.values()]
     pending = [task for task in tasks if not task.done()]
     for task in pending:
         task.cancel()

@@ -10,10 +10,11 @@ from anygpu.backends.contract import (
     Observation,
     SupportsInventory,
     SupportsLeftovers,
+    split_node_name,
 )
+from anygpu.control.accounting.money import orphan_usage
 from anygpu.control.clock import Clock
 from anygpu.control.ids import read_attempt_name
-from anygpu.control.money import orphan_usage
 from anygpu.control.policy import ControlPolicy
 from anygpu.errors import JobDamaged, NotFound
 from anygpu.events.offers import Handle
@@ -92,8 +93,9 @@ class Sweeper:
         kept_jobs = {job_id for job_id, since in damaged.items() if since > kept_since}
 
         def is_owned(name: str) -> bool:
-            named = read_attempt_name(name)
-            return name in owned or (named is not None and named[0] in kept_jobs)
+            attempt, _ = split_node_name(name)
+            named = read_attempt_name(attempt)
+            return attempt in owned or (named is not None and named[0] in kept_jobs)
 
         for backend in [*self._backends.values()]:
             sweep = self._sweep_backend(backend, is_owned)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from anygpu.control.accounting.forecasts import Forecasts
+from anygpu.control.accounting.meters import MeterChecker
 from anygpu.control.clock import Clock
-from anygpu.control.forecasts import Forecasts
-from anygpu.control.meters import MeterChecker
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.schedule.compare import EXPLAIN_BATCH, PlanExplainer, lacks_plan
 from anygpu.control.schedule.deadline import DeadlineChecker, DeadlineTracker, has_deadline

@@ -28,6 +28,7 @@ def build_assignment(
     archive: Mapping[str, Any] | None,
     data: Sequence[Mapping[str, Any]] = (),
     resume: Mapping[str, Any] | None,
+    node: int = 0,
 ) -> dict[str, Any]:
     spec = view.spec
     directory = in_place_directory(view, attempt, policy)
@@ -50,13 +51,28 @@ def build_assignment(
             "every_s": spec.checkpoint.every_s,
             "keep": spec.checkpoint.keep,
             "resume_args": list(spec.checkpoint.resume_args),
+            **_world_size(spec),
         },
         "resume": resume,
+        **_ranks(spec, attempt, node),
         "timeout_s": _time_left_s(view, attempt, policy),
         "grace_s": policy.grace_s,
         "log_line_limit": LOG_LINE_LIMIT,
         "spool_limit_bytes": SPOOL_LIMIT_BYTES,
     }
+
+
+def _ranks(spec: JobSpec, attempt: AttemptView, node: int) -> dict[str, Any]:
+    """Return how the processes start, for jobs with several nodes or a launcher."""
+    if attempt.node_count == 1 and spec.launcher == "none":
+        return {}
+    ranks = {
+        "node": node,
+        "nodes": attempt.node_count,
+        "launcher": spec.launcher,
+        "processes_per_node": spec.local_processes,
+    }
+    return {"ranks": ranks}
 
 
 def _entry_point(spec: JobSpec, script: str | None) -> dict[str, Any]:
@@ -74,10 +90,30 @@ def _entry_point(spec: JobSpec, script: str | None) -> dict[str, Any]:
             "anygpu.trainers",
             spec.trainer,
             json.dumps(spec.config, sort_keys=True),
+            *_process_arguments(spec),
         ]
     else:
         run["code"] = spec.code
     return run
+
+
+def _process_arguments(spec: JobSpec) -> list[str]:
+    """Return the arguments with which a built-in trainer uses all GPUs of the job."""
+    count = _trainer_processes(spec)
+    return ["--processes", str(count)] if count > 1 else []
+
+
+def _world_size(spec: JobSpec) -> dict[str, int]:
+    """Return the number of processes that checkpoints record, for a trainer that starts several itself."""
+    count = _trainer_processes(spec) if spec.trainer is not None else 1
+    return {"world_size": count} if count > 1 else {}
+
+
+def _trainer_processes(spec: JobSpec) -> int:
+    from anygpu.spec.checks.trainer import trainer_processes
+    from anygpu.trainers.registry import can_use_several_gpus
+
+    return trainer_processes(spec) if can_use_several_gpus(str(spec.trainer)) else 1
 
 
 def in_place_directory(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> str | None:

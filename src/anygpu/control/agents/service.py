@@ -5,21 +5,23 @@ only from the agent that owns the live attempt: the owner is checked in the jour
 commit.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
-from anygpu.bounds import MAX_END_MESSAGE_LENGTH, is_count, is_step, to_text
+from anygpu.backends.contract import node_name
+from anygpu.control.agents import gang
+from anygpu.control.agents.addresses import order_for_attempt
 from anygpu.control.agents.assignment import build_assignment, in_place_directory
+from anygpu.control.agents.ends import REPORTS_ONLY, parse_end
+from anygpu.control.agents.orders import orders_for, version_of
 from anygpu.control.agents.tickets import AttemptKey, Tickets
 from anygpu.control.clock import Clock, WakeSignal
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.resume import FirstSteps, attempts_without_checkpoint, resume_events
-from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
-from anygpu.events.facts import MemoryUse
+from anygpu.errors import InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
 from anygpu.events.types import (
     ArtifactSaved,
-    AttemptClaimed,
     AttemptEnded,
     CheckpointSaved,
     Event,
@@ -33,88 +35,6 @@ from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.journal import Decide, Journal, require_intact
 from anygpu.store.reports import ReportBatch, Reports, ReportState
 from anygpu.store.scope import SYSTEM
-
-OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
-REPORTS_ONLY = "agent_lost"  # reports delivered after the agent died: there is nothing to commit
-
-
-class ReportedEnd:
-    """The end report of an agent, validated like all input from agents."""
-
-    def __init__(self, body: Mapping[str, Any]) -> None:
-        self.outcome = _text(body, "outcome")
-        self.exit_code = _integer(body, "exit_code")
-        self.signal = _integer(body, "signal")
-        self.step = _step(body)
-        self.message = to_text(_text(body, "message"), MAX_END_MESSAGE_LENGTH)
-        self.last_seq = _integer(body, "last_seq") or 0
-        self.memory = _memory(body.get("memory"))
-
-    def to_event(self, attempt: int, row: ReportState) -> AttemptEnded:
-        return AttemptEnded(
-            attempt=attempt,
-            outcome=self.outcome,
-            exit_code=self.exit_code,
-            signal=self.signal,
-            message=self.message,
-            step=self.step,
-            marks=row.marks,
-            memory=self.memory,
-        )
-
-
-def parse_end(body: Mapping[str, Any]) -> ReportedEnd:
-    ending = ReportedEnd(body)
-    if ending.outcome not in OUTCOMES | {REPORTS_ONLY}:
-        raise InvalidReport(
-            f"the end report has the unknown outcome {ending.outcome!r}; update the agent or the server"
-        )
-    if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
-        raise InvalidReport(
-            "the end report has the outcome 'exited', but neither `exit_code` nor `signal`; send one of them"
-        )
-    return ending
-
-
-def _text(body: Mapping[str, Any], name: str) -> str:
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidReport(f"the field {name!r} of the end report is not a string; send a string")
-    return value or ""
-
-
-def _integer(body: Mapping[str, Any], name: str) -> int | None:
-    value = body.get(name)
-    if value is not None and not is_step(value):
-        raise InvalidReport(
-            f"the field {name!r} of the end report is not a whole number below 2^53; send one"
-        )
-    return value
-
-
-def _step(body: Mapping[str, Any]) -> int | None:
-    """Return the last step of the attempt; None if it is out of range.
-
-    An agent of an older version reports any step that the script logs. If such an end report were refused, a
-    successful attempt would be repeated.
-    """
-    value = body.get("step")
-    if value is not None and type(value) is not int:
-        raise InvalidReport("the field 'step' of the end report is not a whole number; send one")
-    return value if is_step(value) else None
-
-
-def _memory(reported: Any) -> MemoryUse | None:
-    """Return the reported memory use, without values that are invalid."""
-    if not isinstance(reported, dict):
-        return None
-    peak, limit, killed = (reported.get(name) for name in ("peak", "limit", "oom_killed"))
-    return MemoryUse(
-        peak_bytes=peak if is_count(peak) else None,
-        limit_bytes=limit if is_count(limit) else None,
-        oom_killed=killed if isinstance(killed, bool) else None,
-    )
-
 
 ORDERS_AGE_S = 1.0
 
@@ -142,7 +62,13 @@ class AgentService:
         clock: Clock,
         wake: WakeSignal,
         policy: ControlPolicy,
+        agent_urls: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
+        """Create the service.
+
+        `agent_urls` returns the URLs of all live servers for agents; empty if there is only one server.
+        """
+        self._agent_urls = agent_urls
         self._journal = journal
         self._reports = reports
         self._checkpoints = checkpoints
@@ -160,10 +86,13 @@ class AgentService:
 
     # -- claiming ---------------------------------------------------------------------------------------------
 
-    async def claim(self, ticket: str, claimant: str, host: Mapping[str, Any]) -> dict[str, Any]:
+    async def claim(
+        self, ticket: str, claimant: str, host: Mapping[str, Any], node: int = 0
+    ) -> dict[str, Any]:
         """Give the attempt to the first agent that asks for it, and return what the agent has to run.
 
-        If the same agent repeats its claim, it gets the same answer.
+        If the attempt has several nodes, this holds for each node. If the same agent repeats its claim, it gets the
+        same answer.
         """
         if not claimant.isalnum() or len(claimant) > 128:
             raise InvalidReport(
@@ -171,23 +100,17 @@ class AgentService:
                 "else"
             )
         job_id, number = self._tickets.read_ticket(ticket)
+        key = AttemptKey(job_id, number, claimant, node)
 
         def decide(view: JobView) -> list[Event]:
-            attempt = _require_live(view, number)
-            if attempt.claimant == claimant:
-                return []
-            if attempt.claimant is not None:
-                raise AlreadyClaimed(
-                    f"another agent has claimed attempt {number} of job {job_id}; stop this agent"
-                )
-            return [AttemptClaimed(attempt=number, claimant=claimant, host=_host_facts(host))]
+            return gang.claim_events(_require_live(view, number), key, _host_facts(host))
 
         view = await self._commit(job_id, decide)
-        await self._reports.record_heartbeat(job_id, number, at_ms=self._clock.wall_ms())
+        await self._reports.record_heartbeat(job_id, key.report_number, at_ms=self._clock.wall_ms())
         try:
-            return await self._build_claim_answer(view, view.attempts[number - 1], claimant)
+            return await self._build_claim_answer(view, view.attempts[number - 1], key)
         except SecretMissing as missing:
-            await self._record_failed_start(AttemptKey(job_id, number, claimant), str(missing))
+            await self._record_failed_start(key, str(missing))
             raise
 
     async def _record_failed_start(self, key: AttemptKey, why: str) -> None:
@@ -204,7 +127,9 @@ class AgentService:
 
         await self._commit(key.job_id, decide)
 
-    async def _build_claim_answer(self, view: JobView, attempt: AttemptView, claimant: str) -> dict[str, Any]:
+    async def _build_claim_answer(
+        self, view: JobView, attempt: AttemptView, key: AttemptKey
+    ) -> dict[str, Any]:
         work = build_assignment(
             view,
             attempt,
@@ -213,19 +138,26 @@ class AgentService:
             archive=await self._archive(view, attempt),
             data=await self._data(view),
             resume=await self._resume(attempt),
+            node=key.node,
         )
         return {
             "protocol": 1,
-            "token": self._tickets.token(view.id, attempt.number, claimant),
+            "token": self._tickets.token(view.id, attempt.number, key.claimant, key.node),
             "job_id": view.id,
             "attempt": attempt.number,
-            "name": attempt.name,
+            "name": node_name(attempt.name, key.node),
             "lease_s": self._policy.lease_for(attempt.offer),
             "heartbeat_s": self._policy.heartbeat_s,
             "report_every_s": self._policy.report_every_s,
             "telemetry_every_s": self._policy.telemetry_every_s,
+            **self._server_urls(view.id, attempt.number),
             "work": work,
         }
+
+    def _server_urls(self, job_id: str, attempt: int) -> dict[str, Any]:
+        """Return the addresses that the agent may use from now on, as a part of an answer."""
+        urls = self._agent_urls()
+        return {"urls": order_for_attempt(urls, job_id, attempt)} if urls else {}
 
     async def _archive(self, view: JobView, attempt: AttemptView) -> dict[str, Any] | None:
         workdir = view.spec.workdir
@@ -252,22 +184,48 @@ class AgentService:
 
     async def report(self, key: AttemptKey, batch: ReportBatch) -> dict[str, Any]:
         """Store the new frames (numbered entries) of a report durably, even if the attempt is already over."""
-        row = await self._reports.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
-        if any(phase == "training" for _, phase in batch.phases):
-            await self._record_training(key)
-        await self._record_resume(key, row)
+        kept = replace(batch, points=(), progress=None) if key.node else batch  # metrics come from node 0
+        row = await self._reports.ingest(key.job_id, key.report_number, kept, at_ms=self._clock.wall_ms())
+        if not key.node:
+            if any(phase == "training" for _, phase in batch.phases):
+                await self._record_training(key)
+            await self._record_resume(key, row)
         return await self._report_answer(key, row)
 
     async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
-        row = await self._reports.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        row = await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
         return await self._report_answer(key, row)
+
+    async def ready(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Record that a node is prepared. Return whether all nodes are, so that the processes may start."""
+
+        def decide(view: JobView) -> list[Event]:
+            return gang.ready_events(_require_owner(view, key), key, body)
+
+        await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
+        view = await self._journal.view(SYSTEM, key.job_id)
+        require_intact(view)
+        if decide(view):
+            view = await self._commit(key.job_id, decide)
+        orders = orders_for(view, key)
+        fields = gang.start_fields(_require_owner(view, key))
+        return {**fields, "start": fields["start"] and not orders, "orders": orders}
+
+    async def leave(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Record that a node will be taken away soon, so that all nodes save and stop."""
+
+        def decide(view: JobView) -> list[Event]:
+            return gang.leave_events(_require_owner(view, key), key, body)
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
 
     async def orders(self, key: AttemptKey) -> dict[str, Any]:
         """Return the current orders (`stop` or `cancel`) for the agent of the attempt.
 
         The answer has a version number that changes when the orders change.
         """
-        await self._reports.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
         view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
         orders = orders_for(view, key)
@@ -307,7 +265,12 @@ class AgentService:
 
     async def _report_answer(self, key: AttemptKey, row: ReportState) -> dict[str, Any]:
         view = await self._recent_view(key)
-        return {"acked": row.acked, "lease_s": self._lease_s(view, key), "orders": orders_for(view, key)}
+        return {
+            "acked": row.acked,
+            "lease_s": self._lease_s(view, key),
+            "orders": orders_for(view, key),
+            **self._server_urls(key.job_id, key.attempt),
+        }
 
     def _lease_s(self, view: JobView, key: AttemptKey) -> float:
         known = key.attempt <= len(view.attempts)
@@ -375,7 +338,7 @@ class AgentService:
         Refused while earlier reports are missing, so that the recorded lengths of logs and metrics are final.
         """
         ending = parse_end(body)
-        row = await self._reports.state(key.job_id, key.attempt)
+        row = await self._reports.state(key.job_id, key.report_number)
         if ending.last_seq > row.acked:
             raise ReportGap(
                 "the server has not received all reports before the end report; send them again from the number "
@@ -386,17 +349,23 @@ class AgentService:
         def decide(view: JobView) -> list[Event]:
             if ending.outcome == REPORTS_ONLY or _has_ended(view, key):
                 return []
-            _require_owner(view, key)
+            attempt = _require_owner(view, key)
+            if attempt.nodes:
+                return gang.end_events(attempt, ending.to_node_event(key), first.marks)
             return [ending.to_event(key.attempt, row)]
 
-        await self._record_resume(key, row)
-        await self._commit(key.job_id, decide)
-        return {"ok": True}
+        first = await self._reports.state(key.job_id, key.attempt) if key.node else row
+        if not key.node:
+            await self._record_resume(key, row)
+        view = await self._commit(key.job_id, decide)
+        return {"ok": True, **({"wait": True} if _is_waiting_for_nodes(view, key) else {})}
 
     async def _get_owner(self, key: AttemptKey) -> UploadOwner:
         view = await self._journal.view(SYSTEM, key.job_id)
         require_intact(view)
         _require_owner(view, key)
+        if key.node:
+            raise InvalidReport(f"node {key.node} may not publish files; node 0 publishes them")
         return UploadOwner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
 
     async def _commit(self, job_id: str, decide: Decide) -> JobView:
@@ -408,31 +377,6 @@ class AgentService:
         return written.view
 
 
-def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
-    """Return the orders that the agent has to obey now: `cancel`, `stop` with a reason, or none.
-
-    An agent that no longer owns its attempt gets the order to cancel. If the job is damaged, the owner is not
-    known for certain, so no agent gets an order.
-    """
-    if view.damaged:  # the job cannot be managed now: the agent continues until the sweeper ends its machine
-        return []
-    live = view.live_attempt
-    mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
-    if not mine or view.cancel_requested:
-        return [{"kind": "cancel"}]
-    assert live is not None
-    return [{"kind": "stop", "reason": live.stop_reason}] if live.stop_reason else []
-
-
-def version_of(orders: list[dict[str, str]]) -> int:
-    """Return the version number of an agent's orders: 0 for none, 1 for `stop`, 2 for `cancel`.
-
-    Orders of an attempt only escalate in this sequence, so the version never decreases.
-    """
-    kinds = {order["kind"] for order in orders}
-    return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
-
-
 def _require_live(view: JobView, number: int) -> AttemptView:
     live = view.live_attempt
     if live is None or live.number != number:
@@ -442,9 +386,11 @@ def _require_live(view: JobView, number: int) -> AttemptView:
     return live
 
 
-def _require_owner(view: JobView, key: AttemptKey) -> None:
-    if _require_live(view, key.attempt).claimant != key.claimant:
+def _require_owner(view: JobView, key: AttemptKey) -> AttemptView:
+    attempt = _require_live(view, key.attempt)
+    if attempt.claimant_of(key.node) != key.claimant:
         raise Unauthorized("another agent has claimed the attempt of this token; stop this agent")
+    return attempt
 
 
 def _has_ended(view: JobView, key: AttemptKey) -> bool:
@@ -452,7 +398,18 @@ def _has_ended(view: JobView, key: AttemptKey) -> bool:
     if not 1 <= key.attempt <= len(view.attempts):
         return False
     attempt = view.attempts[key.attempt - 1]
-    return attempt.claimant == key.claimant and attempt.is_over and attempt.lost is None
+    if attempt.claimant_of(key.node) != key.claimant or attempt.lost is not None:
+        return False
+    return attempt.is_over or (bool(attempt.nodes) and attempt.nodes[key.node].has_ended)
+
+
+def _is_waiting_for_nodes(view: JobView, key: AttemptKey) -> bool:
+    """Return whether the agent must stay until all nodes have ended, so that its machine does not count as lost.
+
+    An agent whose end is not recorded must not stay: the attempt would look healthy, and would never end.
+    """
+    live = view.live_attempt
+    return live is not None and live.number == key.attempt and bool(live.nodes) and _has_ended(view, key)
 
 
 def _host_facts(host: Mapping[str, Any]) -> dict[str, str]:

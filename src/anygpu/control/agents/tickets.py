@@ -8,6 +8,9 @@ import hmac
 from typing import NamedTuple
 
 from anygpu.errors import Unauthorized
+from anygpu.store.reports import report_number
+
+NODE_TOKEN_PARTS = 4
 
 
 class AttemptKey(NamedTuple):
@@ -16,6 +19,12 @@ class AttemptKey(NamedTuple):
     job_id: str
     attempt: int
     claimant: str
+    node: int = 0  # of an attempt on several nodes
+
+    @property
+    def report_number(self) -> int:
+        """The number under which the reports of this agent are stored."""
+        return report_number(self.attempt, self.node)
 
 
 class Tickets:
@@ -27,7 +36,10 @@ class Tickets:
     def ticket(self, job_id: str, attempt: int) -> str:
         return self._sign("ticket", job_id, str(attempt))
 
-    def token(self, job_id: str, attempt: int, claimant: str) -> str:
+    def token(self, job_id: str, attempt: int, claimant: str, node: int = 0) -> str:
+        """Return the token of an agent. The token of node 0 has the form that it has for attempts on one machine."""
+        if node:
+            return self._sign("node token", job_id, str(attempt), claimant, str(node))
         return self._sign("token", job_id, str(attempt), claimant)
 
     def read_ticket(self, ticket: str) -> tuple[str, int]:
@@ -35,6 +47,9 @@ class Tickets:
         return job_id, int(attempt)
 
     def read_token(self, token: str) -> AttemptKey:
+        if token.count(".") == NODE_TOKEN_PARTS:
+            job_id, attempt, claimant, node = self._read("node token", token, parts=NODE_TOKEN_PARTS)
+            return AttemptKey(job_id, int(attempt), claimant, int(node))
         job_id, attempt, claimant = self._read("token", token, parts=3)
         return AttemptKey(job_id, int(attempt), claimant)
 

@@ -1,8 +1,11 @@
 """Reconcile one job: observe its attempts, call their providers, and record the events that follow."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from anygpu.backends.contract import Backend, LaunchRequest, MachineState, Observation, SupportsDelivery
+from anygpu.backends.health import NO_HEALTH_RECORDER, HealthRecorder, RequestKind
+from anygpu.backends.relay.contract import find_relay
+from anygpu.control.agents.addresses import order_for_attempt
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.clock import Clock, Randomness
 from anygpu.control.policy import ControlPolicy
@@ -14,7 +17,7 @@ from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptLaunched, Event
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.journal import Guard, Journal
-from anygpu.store.reports import Reports
+from anygpu.store.reports import Reports, ReportState, report_number
 from anygpu.store.scope import SYSTEM
 
 
@@ -34,6 +37,8 @@ class AttemptReconciler:
         randomness: Randomness,
         policy: ControlPolicy,
         agent_url: Callable[[], str],
+        agent_urls: Callable[[], Sequence[str]] = lambda: (),
+        health: HealthRecorder = NO_HEALTH_RECORDER,
     ) -> None:
         self._journal = journal
         self._reports = reports
@@ -43,6 +48,8 @@ class AttemptReconciler:
         self._randomness = randomness
         self._policy = policy
         self._agent_url = agent_url
+        self._agent_urls = agent_urls
+        self._health = health
         self._trackers: dict[tuple[str, int], AttemptTracker] = {}
         self._jitter: dict[str, float] = {}
 
@@ -88,10 +95,17 @@ class AttemptReconciler:
             key = (view.id, attempt.number)
             known = self._trackers.get(key)
             row = known.reports if known and not ask else await self._reports.state(*key)
+            peers = await self._peer_reports(view.id, attempt) if ask else {}
             now = self._clock.monotonic()
             tracker = self._trackers.setdefault(key, AttemptTracker.begin(attempt, row, now))
-            tracker.update(view, attempt, row, now, self._clock.wall_ms())
+            tracker.update(view, attempt, row, now, self._clock.wall_ms(), peers)
         return view
+
+    async def _peer_reports(self, job_id: str, attempt: AttemptView) -> dict[int, ReportState]:
+        """Return the reports of the nodes 1, 2, … of an attempt on several nodes."""
+        keys = {(job_id, report_number(attempt.number, node)): node for node in range(1, attempt.node_count)}
+        states = await self._reports.states(list(keys)) if keys else {}
+        return {node: states[key] for key, node in keys.items()}
 
     async def _act(self, view: JobView, attempt: AttemptView, guard: Guard) -> None:
         """Make the provider call that is due for the attempt, if any. Runs outside any transaction."""
@@ -106,7 +120,7 @@ class AttemptReconciler:
             await self._probe(backend, attempt, tracker)
         elif attempt.is_over:
             await self._terminate(backend, attempt, tracker)
-        elif attempt.handle is None and attempt.claimant is None and not view.cancel_requested:
+        elif attempt.handle is None and not attempt.is_claimed and not view.cancel_requested:
             await self._launch(backend, view, attempt, tracker, guard)
         elif self._probe_is_due(backend, tracker):
             await self._probe(backend, attempt, tracker)
@@ -114,25 +128,40 @@ class AttemptReconciler:
     async def _launch(
         self, backend: Backend, view: JobView, attempt: AttemptView, tracker: AttemptTracker, guard: Guard
     ) -> None:
-        request = LaunchRequest(
+        try:
+            request = await self._launch_request(backend, view, attempt)
+            handle = await backend.launch(request, attempt.offer)
+        except LaunchError as error:
+            tracker.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
+            self._health.record(backend, RequestKind.LAUNCH, str(error))
+        except Exception as error:  # noqa: BLE001  after any other error the outcome is unknown
+            tracker.launch_failures += 1
+            tracker.record_probe(None, describe_error(error), self._clock.monotonic())
+            self._health.record(backend, RequestKind.LAUNCH, describe_error(error))
+        else:
+            self._health.record(backend, RequestKind.LAUNCH, "")
+            await self._record_launch(view.id, attempt.number, handle, guard)
+
+    async def _launch_request(self, backend: Backend, view: JobView, attempt: AttemptView) -> LaunchRequest:
+        relay = find_relay(backend)
+        return LaunchRequest(
             name=attempt.name,
             job_id=view.id,
             attempt=attempt.number,
             ticket=self._tickets.ticket(view.id, attempt.number),
             agent_url=self._agent_url(),
+            agent_urls=tuple(order_for_attempt(self._agent_urls(), view.id, attempt.number)),
             resources=view.spec.resources,
-            max_run_s=_max_run_s(view, attempt, self._policy),
+            max_run_s=self._policy.max_run_s(view.spec, attempt.offer),
             lease_s=self._policy.lease_for(attempt.offer),
+            image=view.spec.image or "",
+            organisation=view.organisation,
+            project=view.project,
+            nodes=attempt.node_count,
+            relay=tuple(await relay.open(attempt.name, nodes=attempt.node_count))
+            if relay is not None
+            else (),
         )
-        try:
-            handle = await backend.launch(request, attempt.offer)
-        except LaunchError as error:
-            tracker.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
-        except Exception as error:  # noqa: BLE001  after any other error the outcome is unknown
-            tracker.launch_failures += 1
-            tracker.record_probe(None, describe_error(error), self._clock.monotonic())
-        else:
-            await self._record_launch(view.id, attempt.number, handle, guard)
 
     async def _record_launch(self, job_id: str, number: int, handle: Handle, guard: Guard) -> None:
         def decide(view: JobView) -> list[Event]:
@@ -216,7 +245,7 @@ class AttemptReconciler:
         if live is None:
             return self._policy.poll_s
         tracker = self._trackers.get((view.id, live.number))
-        if tracker is not None and live.handle is None and live.claimant is None:
+        if tracker is not None and live.handle is None and not live.is_claimed:
             return min(self._policy.probe_every_s, 0.5 * 2.0**tracker.launch_failures)
         if view.cancel_requested or live.stop_reason:
             return self._policy.retry_interval_s
@@ -241,9 +270,3 @@ def _missing_backend_text(attempt: AttemptView) -> str:
         f"the backend {attempt.offer.backend!r} is no longer configured, so the machine of {attempt.name} "
         "can be neither watched nor ended; add the backend again, or end the machine at the provider"
     )
-
-
-def _max_run_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
-    """Return the longest time for which the attempt may need its machine, or None without a limit."""
-    limits = (policy.time_limit_s(view.spec, attempt.offer), attempt.offer.max_run_s)
-    return min((limit for limit in limits if limit is not None), default=None)

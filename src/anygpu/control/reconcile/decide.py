@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from anygpu.backends.contract import MachineState
-from anygpu.control.money import budget_failure, cost_so_far, is_over_budget, usage_of
+from anygpu.control.accounting.money import budget_failure, cost_so_far, is_over_budget, usage_of
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.liveness import detect_loss, is_absent, is_unreachable, must_migrate
 from anygpu.control.reconcile.observation import NOT_OBSERVED, AttemptObservation
@@ -22,6 +22,7 @@ from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Offer
 from anygpu.events.types import (
     AttemptLost,
+    AttemptQueued,
     AttemptReleased,
     AttemptStranded,
     Event,
@@ -35,6 +36,11 @@ from anygpu.events.types import (
     StopRequested,
 )
 from anygpu.events.view import AttemptView, JobView
+from anygpu.printable import printable_line
+
+QUEUE_REASON_AFTER_MS = 3_000  # most attempts leave the queue of their engine sooner
+QUEUE_REASON_EVERY_MS = 60_000  # the reason may change with each job that comes or goes
+MAX_REASON_LENGTH = 500
 
 
 def should_hold(view: JobView, attempt: AttemptView) -> bool:
@@ -68,8 +74,8 @@ def events_due(
 ) -> list[Event]:
     """Return the events that follow from what was observed. Called inside the journal's transaction.
 
-    `now_ms`, the wall clock, is only recorded in events, with one exception: it decides when a machine is no longer
-    kept for inspection.
+    `now_ms`, the wall clock, is only recorded in events, with two exceptions: it decides when a machine is no longer
+    kept for inspection, and how often the reason is recorded for which an attempt waits in the queue of its engine.
     """
     if view.is_terminal:
         return []
@@ -79,7 +85,8 @@ def events_due(
     released = [_release(a, observations[a.number], now_ms) for a in gone]
     events: list[Event] = [*_machine_events(view, gone, observations, policy), *released]
     if live is not None:
-        return [*events, *_live_events(view, live, observations, policy)]
+        queued = _queue_events(live, observations.get(live.number, NOT_OBSERVED), now_ms)
+        return [*events, *queued, *_live_events(view, live, observations, policy)]
     all_released, cost = len(gone) == len(over), view.cost_microusd + sum(map(_cost, released))
     after = _after_attempt(view, all_released=all_released, cost=cost, policy=policy, jitter=jitter)
     return [*events, *_hold_events(view, gone, observations, policy, now_ms), *after]
@@ -97,8 +104,9 @@ def _machine_events(
 
 
 def _billing_events(attempt: AttemptView, observed: AttemptObservation) -> Iterator[MachineStarted]:
-    books = observed.billing_observation
-    if not attempt.offer.is_paid or attempt.started_at_ms is not None or books is None:
+    """Yield the event that billing has started. A longest run is counted from it, also on free machines."""
+    books, offer = observed.billing_observation, attempt.offer
+    if attempt.started_at_ms is not None or books is None or not (offer.is_paid or offer.max_run_s):
         return
     if books.started_at_ms is not None:
         price = books.price_microusd_per_hour
@@ -107,6 +115,20 @@ def _billing_events(attempt: AttemptView, observed: AttemptObservation) -> Itera
             started_at_ms=books.started_at_ms,
             price_microusd_per_hour=None if price == attempt.offer.price_microusd_per_hour else price,
         )
+
+
+def _queue_events(attempt: AttemptView, observed: AttemptObservation, now_ms: int) -> Iterator[AttemptQueued]:
+    """Yield why an attempt waits in the queue of its engine, if that is new."""
+    observation = observed.observation
+    if attempt.claimant is not None or observation is None or not observation.queued:
+        return
+    reason = printable_line(observation.detail)[:MAX_REASON_LENGTH]
+    if not reason or reason == attempt.queue_reason:
+        return
+    first = attempt.queue_reason_at_ms is None
+    since_ms = attempt.launching_at_ms if first else attempt.queue_reason_at_ms or 0
+    if now_ms - since_ms >= (QUEUE_REASON_AFTER_MS if first else QUEUE_REASON_EVERY_MS):
+        yield AttemptQueued(attempt=attempt.number, reason=reason)
 
 
 def _hold_events(
@@ -153,7 +175,7 @@ def _budget_failure(
 
     A training job receives a stop request earlier, so that it can save a checkpoint.
     """
-    ahead_s = policy.stop_allowance_s if attempt.claimant is None else policy.end_allowance_s
+    ahead_s = policy.stop_allowance_s if not attempt.is_claimed else policy.end_allowance_s
     if not attempt.hourly_microusd or not is_over_budget(view, billed_seconds(observations), ahead_s):
         return None
     return budget_failure(view, cost_so_far(view, billed_seconds(observations)))
@@ -166,7 +188,7 @@ def _stop_reason(
     observed = observations.get(attempt.number, NOT_OBSERVED)
     if _is_over_time_limit(view, attempt, observed, policy):
         return "timeout"
-    if attempt.claimant is None:
+    if not attempt.is_claimed:
         return ""
     if _is_being_preempted(observed):
         return "preempt"

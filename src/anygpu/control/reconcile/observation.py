@@ -3,6 +3,7 @@
 Kept in memory only.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from anygpu.backends.contract import MachineState, Observation
@@ -28,6 +29,7 @@ class AttemptObservation:
 
     silent_s: float = 0  # since the last heartbeat, or since tracking began
     silent_probes: int = 0  # probes since the last heartbeat
+    silent_node: int = 0  # the node that has been silent for the longest time
     claimed: bool = True  # whether an agent has claimed the attempt; only then are heartbeats expected
     probe: Probe | None = None
     billing_observation: Observation | None = None  # the last observation that has the start of billing
@@ -57,10 +59,23 @@ class AttemptObservation:
             return "the provider was not asked about the machine"
         if self.probe.observation is None:
             return f"the provider could not be asked about the machine: {self.probe.detail}"
-        return f"the provider says that the machine is {self.probe.observation.state}"
+        found = self.probe.observation
+        return f"the provider says that the machine is {found.state}" + (
+            f": {found.detail}" if found.detail else ""
+        )
 
 
 NOT_OBSERVED = AttemptObservation()
+NO_PEERS: Mapping[int, ReportState] = {}
+
+
+@dataclass(slots=True)
+class NodeSilence:
+    """When a further node of an attempt (not node 0) was heard last, and how often it was probed since."""
+
+    beats: int
+    heartbeat_at: float
+    probes: int = 0
 
 
 @dataclass(slots=True)
@@ -75,6 +90,9 @@ class AttemptTracker:
     state: tuple[bool, bool, bool, bool]
     state_since: float
     silent_probes: int = 0
+    peers: dict[int, NodeSilence] = field(
+        default_factory=dict
+    )  # nodes 1, 2, … of an attempt on several nodes
     probe: Probe | None = None
     probed_at: float | None = None
     billing_observation: Observation | None = None
@@ -92,6 +110,9 @@ class AttemptTracker:
     first_seen_at: float | None = None  # when tracking began, if that was before the launch
     billing_start_ms: int | None = None
     billed_since: float | None = None
+    queued: bool = False  # at the last probe, in the queue of its engine
+    start_limit_s: float | None = None  # of the backend, if the machine was starting at the last probe
+    starting_since: float | None = None  # when a probe first found it starting
 
     @classmethod
     def begin(cls, attempt: AttemptView, row: ReportState, now: float) -> "AttemptTracker":
@@ -104,8 +125,19 @@ class AttemptTracker:
             first_seen_at=None if any(state) else now,
         )
 
-    def update(self, view: JobView, attempt: AttemptView, row: ReportState, now: float, now_ms: int) -> None:
-        """Update what is known about the attempt from the job's current state and the agent's reports (`row`)."""
+    def update(
+        self,
+        view: JobView,
+        attempt: AttemptView,
+        row: ReportState,
+        now: float,
+        now_ms: int,
+        peers: Mapping[int, ReportState] = NO_PEERS,
+    ) -> None:
+        """Update what is known about the attempt from the job's current state and the agent's reports (`row`).
+
+        `peers` are the reports of further nodes.
+        """
         self._update_billing(attempt, now, now_ms)
         if self.held_since is None and attempt.is_held:
             self.held_since = now
@@ -115,7 +147,13 @@ class AttemptTracker:
         if _state(attempt) != self.state:
             self.state, self.state_since = _state(attempt), now
             self.heartbeat_at, self.silent_probes = now, 0  # silence counts from the new state on
-        if self.stop_requested_since is None and (view.cancel_requested or attempt.stop_reason):
+            self.peers.clear()
+        for node, reports in peers.items():
+            if node not in self.peers or self.peers[node].beats != reports.beats:
+                self.peers[node] = NodeSilence(reports.beats, now)
+        if self.stop_requested_since is None and (
+            view.cancel_requested or attempt.stop_reason or attempt.has_failed_node
+        ):
             self.stop_requested_since = now
         if self.training_since is None and attempt.training_at_ms is not None:
             self.training_since = now
@@ -143,6 +181,12 @@ class AttemptTracker:
             now if asked is None else asked,
         )
         self.silent_probes += 1
+        if observation is not None:
+            self._record_start(observation, now)
+        if (self.queued or self._may_be_starting(now)) and not self.state[3]:
+            self.state_since = now  # the time until the machine has started is not a late start of its agent
+        for peer in self.peers.values():
+            peer.probes += 1
         if observation is not None and observation.started_at_ms is not None:
             self.billing_observation = observation
         if observation is None or observation.state is not MachineState.ABSENT:
@@ -150,6 +194,19 @@ class AttemptTracker:
         else:
             self.absent_since = now if self.absent_since is None else self.absent_since
             self.absent_probes += 1
+
+    def _record_start(self, observation: Observation, now: float) -> None:
+        self.queued = observation.queued
+        is_starting = observation.state is MachineState.PENDING and not observation.queued
+        self.start_limit_s = observation.start_limit_s if is_starting else None
+        if self.queued:
+            self.starting_since = None
+        elif is_starting and self.starting_since is None:
+            self.starting_since = now
+
+    def _may_be_starting(self, now: float) -> bool:
+        """Return whether the machine is starting, within the limit of its backend."""
+        return self.start_limit_s is not None and _since(self.starting_since, now) <= self.start_limit_s
 
     def set_unreachable(self, reason: str, now: float) -> None:
         """Mark the backend as unavailable for `reason`, or as available again if `reason` is empty."""
@@ -168,9 +225,13 @@ class AttemptTracker:
         self.absent_since, self.absent_probes = None, 0
 
     def observe(self, now: float) -> AttemptObservation:
+        first = NodeSilence(self.reports.beats, self.heartbeat_at, self.silent_probes)
+        silences = {0: first, **self.peers}
+        node = min(silences, key=lambda number: silences[number].heartbeat_at)
         return AttemptObservation(
-            silent_s=now - self.heartbeat_at,
-            silent_probes=self.silent_probes,
+            silent_s=now - silences[node].heartbeat_at,
+            silent_probes=silences[node].probes,
+            silent_node=node,
             claimed=self.state[1],
             probe=self.probe,
             billing_observation=self.billing_observation,
@@ -186,7 +247,7 @@ class AttemptTracker:
             terminated=self.terminated,
             unreachable=self.unreachable,
             unreachable_s=_since(self.unreachable_since, now),
-            billed_s=_since(self.billed_since, now),
+            billed_s=0.0 if self.queued else _since(self.billed_since, now),
             held_s=_since(self.held_since, now),
             marks=self.reports.marks,
         )
@@ -195,7 +256,7 @@ class AttemptTracker:
 def _state(attempt: AttemptView) -> tuple[bool, bool, bool, bool]:
     return (
         attempt.handle is not None,
-        attempt.claimant is not None,
+        attempt.is_claimed,
         attempt.training_at_ms is not None,
         attempt.is_over,
     )

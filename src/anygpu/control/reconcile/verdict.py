@@ -132,11 +132,15 @@ def _exit_failure(attempt: AttemptView) -> Failure | None:
     killed = attempt.signal in KILLED or attempt.exit_code in KILLED_EXIT_CODES
     number = attempt.signal or (attempt.exit_code or 128) - 128
     if attempt.memory is not None and attempt.memory.oom_killed:
-        what = f"the process was killed by signal {number}" if killed else _exit_text(attempt)
+        what = (
+            f"the process was killed by signal {number}{_node_text(attempt)}"
+            if killed
+            else _exit_text(attempt)
+        )
         text = f"{what}{_memory_text(attempt.memory)}; the kernel reports an out-of-memory kill"
         return Failure(code="out_of_memory", message=f"{text}. {OUT_OF_MEMORY_HINT}", blame=Blame.USER)
     if killed:
-        text = f"the process was killed by signal {number}{_memory_text(attempt.memory)}"
+        text = f"the process was killed by signal {number}{_node_text(attempt)}{_memory_text(attempt.memory)}"
         return Failure(code=KILLED_CODE, message=text, blame=Blame.INFRASTRUCTURE)
     code = "exit_code" if attempt.signal is None else "crashed"
     return Failure(code=code, message=_exit_text(attempt), blame=Blame.USER)
@@ -144,8 +148,15 @@ def _exit_failure(attempt: AttemptView) -> Failure | None:
 
 def _exit_text(attempt: AttemptView) -> str:
     if attempt.signal is not None:
-        return f"the process was ended by signal {attempt.signal}"
-    return f"the script exited with code {attempt.exit_code}"
+        return f"the process was ended by signal {attempt.signal}{_node_text(attempt)}"
+    return f"the script exited with code {attempt.exit_code}{_node_text(attempt)}"
+
+
+def _node_text(attempt: AttemptView) -> str:
+    """Return which node of an attempt on several nodes ended like the attempt; empty for one machine."""
+    end = attempt.outcome, attempt.exit_code, attempt.signal
+    ends = [(node.outcome, node.exit_code, node.signal) for node in attempt.nodes]
+    return f" on node {ends.index(end)}" if end in ends else ""
 
 
 def _memory_text(memory: MemoryUse | None) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from anygpu.backends.contract import Backend
+from anygpu.backends.health import NO_HEALTH_RECORDER, HealthRecorder
+from anygpu.control.accounting.money import remaining_budget
 from anygpu.control.clock import Clock
-from anygpu.control.money import remaining_budget
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
 from anygpu.control.resume import can_resume
@@ -41,8 +42,9 @@ class CandidateSource:
         clock: Clock,
         policy: ControlPolicy,
         is_visible: IsVisible = lambda backend, organisation: True,
+        health: HealthRecorder = NO_HEALTH_RECORDER,
     ) -> None:
-        self._cache = OfferCache(backends, clock, policy)
+        self._cache = OfferCache(backends, clock, policy, health)
         self._cooldown = Cooldown(clock, policy)
         self._comparer = comparer
         self._policy = policy
@@ -98,6 +100,7 @@ class Candidates:
         self._paid = _paid_in_flight(views)
         self._taken = _promised_slots(views)
         self._excluded: set[OfferKey] = set()
+        self._reserved_groups: set[OfferKey] = set()
         self._offers: dict[Resources, list[Offer]] = {}
         self._plans: dict[object, Plan] = {}
 
@@ -147,8 +150,21 @@ class Candidates:
 
     async def _remaining(self, view: JobView) -> list[Candidate]:
         observed = await self._visible_offers(view)
-        remaining = [_with_free_slots(offer, self._taken, self._excluded) for offer in observed]
+        blocked = self._blocked_offers(observed)
+        remaining = [_with_free_slots(offer, self._taken, blocked) for offer in observed]
         return [self._comparer.candidate(offer) for offer in remaining]
+
+    def _blocked_offers(self, offers: Sequence[Offer]) -> set[OfferKey]:
+        """Return which of the offers are reserved for other jobs.
+
+        A group of hosts and its hosts are different offers of the same machines: jobs on several nodes see the group,
+        other jobs see the hosts. So a group is blocked together with any of its hosts, and they together with it.
+        """
+        seen = {offer.key for offer in offers}
+        groups = {key[0] for key in self._reserved_groups - seen}
+        hosts = {key[0] for key in self._excluded - seen}
+        shared = {o.key for o in offers if o.own and o.backend in (hosts if o.max_nodes > 1 else groups)}
+        return self._excluded | shared
 
     async def _visible_offers(self, view: JobView) -> list[Offer]:
         need = view.spec.resources
@@ -183,8 +199,8 @@ class Candidates:
             return ""
         return f"the limit of {self._paid_attempts} paid attempts of {organisation} is reached (control.paid_attempts)"
 
-    def take(self, offer: Offer, organisation: str) -> None:
-        self._taken[offer.key] = self._taken.get(offer.key, 0) + 1
+    def take(self, offer: Offer, organisation: str, nodes: int) -> None:
+        self._taken[offer.key] = self._taken.get(offer.key, 0) + nodes
         self._paid[organisation] += offer.is_paid
         self._plans.clear()
 
@@ -192,14 +208,16 @@ class Candidates:
         """Mark the offer that a migrating job moves to as taken."""
         target = target_offer(view)
         if target is not None:
-            self.take(target, view.organisation)
+            self.take(target, view.organisation, view.spec.resources.nodes)
 
     def reserve_waiting(self, plan: Plan) -> None:
         """Reserve the busy offers that a job waits for according to this plan.
 
         Jobs that the scheduler considers later in the same run cannot take them.
         """
-        self.exclude({ranked.offer.key for ranked in plan.ranked if ranked.wait_reason and ranked.full})
+        busy = [ranked.offer for ranked in plan.ranked if ranked.wait_reason and ranked.full]
+        self._reserved_groups |= {offer.key for offer in busy if offer.max_nodes > 1}
+        self.exclude({offer.key for offer in busy})
 
     def exclude(self, offers: set[OfferKey]) -> None:
         """Reserve these offers, so that jobs which the scheduler considers later in the same run cannot use them."""
@@ -220,7 +238,7 @@ def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
     for view in views:
         live = view.live_attempt
         if live is not None and live.handle is None and live.claimant is None:
-            taken[live.offer.key] = taken.get(live.offer.key, 0) + 1
+            taken[live.offer.key] = taken.get(live.offer.key, 0) + live.node_count
     return taken
 
 
@@ -230,6 +248,10 @@ def _paid_in_flight(views: Sequence[JobView]) -> Counter[str]:
 
 
 def _with_free_slots(offer: Offer, taken: Mapping[OfferKey, int], blocked: set[OfferKey]) -> Offer:
+    """Return the offer without the machines that other jobs get.
+
+    `free` stays a number of machines: the plan compares it with the number of nodes that a job needs.
+    """
     if offer.free is None:
         return offer
     left = 0 if offer.key in blocked else max(0, offer.free - taken.get(offer.key, 0))

@@ -351,14 +351,14 @@ def _on_demand_price(view: JobView, choices: SpotChoices) -> float:
     If the job runs on-demand, return the price of its own machine, else the price of the on-demand offer.
     """
     live = view.live_attempt
-    paid = None if live is None or live.offer.interruptible else live.hourly_microusd
+    paid = None if live is None or live.offer.interruptible else live.node_hourly_microusd
     return _usd(choices.on_demand.offer) if paid is None else paid / MICROUSD
 
 
 def _spot_prices(view: JobView, choices: SpotChoices) -> dict[str, float]:
     live = view.live_attempt
     here = (
-        {zone_name(live.offer): live.hourly_microusd / MICROUSD}
+        {zone_name(live.offer): live.node_hourly_microusd / MICROUSD}
         if live is not None and live.offer.interruptible
         else {}
     )

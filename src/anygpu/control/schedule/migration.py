@@ -10,9 +10,9 @@ from functools import partial
 from heapq import nsmallest
 from math import inf
 
+from anygpu.control.accounting.forecasts import TEARDOWN_PAID_S, with_interruptions
+from anygpu.control.accounting.money import format_dollars, remaining_budget
 from anygpu.control.clock import Clock
-from anygpu.control.forecasts import TEARDOWN_PAID_S, with_interruptions
-from anygpu.control.money import format_dollars, remaining_budget
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import checkpoint_interval_s, deadline_ms, startup_s, unsaved_s, used_time_s
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
@@ -36,7 +36,7 @@ from anygpu.plan.offers.migration import (
     MigrationMode,
     MigrationOption,
     MigrationPolicy,
-    RemainingWork,
+    RemainingTraining,
     evaluate_migration,
     is_worth_moving,
     machine_speed,
@@ -110,7 +110,7 @@ def find_better_offer(
     left = None if live is None else _remaining_work(view, live, read, now_ms, policy)
     if live is None or left is None:
         return None
-    here = _current_run(live, now_ms, terms_of(live.offer.backend))
+    here = _current_run(live, now_ms, terms_of(live.offer.backend), view.spec.resources.nodes)
     candidates = _promising(view, live, left, _free_candidates(view, live, plan, read))
     weighed = [found for place in candidates if (found := evaluate_migration(here, left, place)) is not None]
     paying = [
@@ -166,19 +166,20 @@ def describe_migration(found: BetterPlace) -> str:
     return f"continues on {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
 
 
-def _current_run(live: AttemptView, now_ms: int, conditions: BackendTerms) -> CurrentRun:
+def _current_run(live: AttemptView, now_ms: int, conditions: BackendTerms, nodes: int) -> CurrentRun:
     began_ms = live.started_at_ms or live.launching_at_ms
     return CurrentRun(
         offer=live.offer,
-        price_microusd_per_hour=live.hourly_microusd,
+        price_microusd_per_hour=live.node_hourly_microusd,
         used_s=max(0, now_ms - began_ms) / 1000,
         egress_microusd_per_gib=conditions.egress_microusd_per_gib,
+        nodes=nodes,
     )
 
 
 def _remaining_work(
     view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: ControlPolicy
-) -> RemainingWork | None:
+) -> RemainingTraining | None:
     """Return the remaining work of the job, or None if the job should be finished according to its prediction."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
@@ -188,7 +189,7 @@ def _remaining_work(
     expected_s = (told.wall_s - gone_s - TEARDOWN_PAID_S) / slowed
     if expected_s <= 0:
         return None
-    return RemainingWork(
+    return RemainingTraining(
         work_s=Span(
             expected=expected_s,
             low=max(0.0, min(expected_s, told.wall_low_s - gone_s)),
@@ -246,7 +247,7 @@ def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None)
 
 
 def _promising(
-    view: JobView, live: AttemptView, left: RemainingWork, candidates: Sequence[Candidate]
+    view: JobView, live: AttemptView, left: RemainingTraining, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
     """Return the best `MAX_CANDIDATES` offers by a quick estimate from speed and price."""
 
@@ -256,7 +257,7 @@ def _promising(
         if slower is None:
             return inf, inf
         times = slower.expected
-        cost = times * offer.price_microusd_per_hour / max(1, live.hourly_microusd)
+        cost = times * offer.price_microusd_per_hour / max(1, live.node_hourly_microusd)
         match view.spec.placement.strategy:
             case "fastest":
                 return 0.0, times

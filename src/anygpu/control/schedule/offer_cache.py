@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from anygpu.backends.contract import AccountStatus, Backend, SupportsAccountCheck
+from anygpu.backends.health import NO_HEALTH_RECORDER, HealthRecorder, RequestKind, account_error
+from anygpu.control.accounting.money import format_dollars
 from anygpu.control.clock import Clock
-from anygpu.control.money import format_dollars
 from anygpu.control.policy import ControlPolicy
 from anygpu.errors import describe_error
 from anygpu.events.offers import Offer
@@ -93,9 +94,16 @@ class RequestCache(Generic[T]):
 class OfferCache:
     """The current offers of all backends. Offers that the account cannot pay for are marked as refused."""
 
-    def __init__(self, backends: Mapping[str, Backend], clock: Clock, policy: ControlPolicy) -> None:
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        policy: ControlPolicy,
+        health: HealthRecorder = NO_HEALTH_RECORDER,
+    ) -> None:
         self._backends = backends
         self._policy = policy
+        self._health = health
         self._offers = RequestCache[Sequence[Offer]](clock, policy.offers_wait_s, policy.offers_age_s)
         self._accounts = RequestCache[AccountStatus | None](
             clock, policy.offers_wait_s, 2 * policy.account_age_s
@@ -131,21 +139,42 @@ class OfferCache:
 
     def _unavailable(self, name: str, need: Resources) -> list[Offer]:
         reason = self._offers.error((name, need)) or f"{name} has not answered yet"
-        return [Offer(backend=name, free=0, wait_reason=reason)]
+        return [Offer(backend=name, free=0, wait_reason=reason, answered=False)]
 
     def _offers_request(self, backend: Backend, need: Resources) -> Callable[[], Awaitable[Sequence[Offer]]]:
         async def ask() -> Sequence[Offer]:
             try:
-                return await backend.offers(need)
+                offers = await backend.offers(need)
             except Exception as error:
-                raise RequestFailed(f"{backend.name}: {describe_error(error)}") from error
+                reason = describe_error(error)
+                self._health.record(backend, RequestKind.OFFERS, reason)
+                raise RequestFailed(f"{backend.name}: {reason}") from error
+            self._health.record(backend, RequestKind.OFFERS, "")
+            return offers
 
         return ask
 
     async def _check_accounts(self, backends: Mapping[str, Backend]) -> None:
         checks = {name: each for name, each in backends.items() if isinstance(each, SupportsAccountCheck)}
-        questions = {_account_key(name, each): _account_request(each) for name, each in checks.items()}
+        questions = {
+            _account_key(name, each): self._account_request(backends[name], each)
+            for name, each in checks.items()
+        }
         await self._accounts.refresh(questions, age_s=self._policy.account_age_s)
+
+    def _account_request(
+        self, backend: Backend, account: SupportsAccountCheck
+    ) -> Callable[[], Awaitable[AccountStatus | None]]:
+        async def ask() -> AccountStatus | None:
+            try:
+                status = await account.check()
+            except Exception as error:  # noqa: BLE001  a failed check does not block the backend
+                self._health.record(backend, RequestKind.ACCOUNT, describe_error(error))
+                return None
+            self._health.record(backend, RequestKind.ACCOUNT, account_error(status))
+            return status
+
+        return ask
 
     def _with_balance(self, name: str, offer: Offer) -> Offer:
         """Return the offer, marked as refused if the account is invalid or cannot pay for an hour."""
@@ -173,13 +202,3 @@ def _account_key(name: str, backend: object) -> Hashable:
     The result of a check with the old credentials is therefore not used for the new ones.
     """
     return name, id(backend)
-
-
-def _account_request(backend: SupportsAccountCheck) -> Callable[[], Awaitable[AccountStatus | None]]:
-    async def ask() -> AccountStatus | None:
-        try:
-            return await backend.check()
-        except Exception:  # noqa: BLE001  a failed check does not block the backend
-            return None
-
-    return ask

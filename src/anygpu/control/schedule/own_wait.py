@@ -8,6 +8,7 @@ most that time later than if it had rented at once. docs/explanation/planning.md
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from anygpu.control.schedule.compare import JobComparison
@@ -25,13 +26,18 @@ class SlotForecast:
     """Predicts when GPUs or CPUs (slots) of own machines become free, from the predicted ends of running jobs."""
 
     def __init__(self, busy: Iterable[tuple[Hashable, int, float]]) -> None:
-        """Create the forecast.
+        """Create the forecast. Most runs of the scheduler do not need it, so `busy` is read when it is first used.
 
         `busy` lists machines, each with a number of GPUs or CPUs in use and the seconds until they are free.
         """
-        self._free_in: dict[Hashable, list[float]] = {}
-        for pool, slots, seconds in busy:
-            self._free_in.setdefault(pool, []).extend([seconds] * slots)
+        self._busy = busy
+
+    @cached_property
+    def _free_in(self) -> dict[Hashable, list[float]]:
+        free_in: dict[Hashable, list[float]] = {}
+        for pool, slots, seconds in self._busy:
+            free_in.setdefault(pool, []).extend([seconds] * slots)
+        return free_in
 
     def wait_s(self, pool: Hashable, slots: int) -> float:
         """Return the seconds until this number of GPUs or CPUs of a machine is free; infinite if that is not known."""
@@ -49,7 +55,8 @@ class SlotForecast:
 
 
 def slot_forecast(slot_uses: Iterable[SlotUse], now_ms: int) -> SlotForecast:
-    return SlotForecast((use.pool, use.slots, remaining_run_s(use.view, now_ms)) for use in slot_uses)
+    uses = [*slot_uses]  # as they are now: the scheduler adds jobs
+    return SlotForecast((use.pool, use.slots, remaining_run_s(use.view, now_ms)) for use in uses)
 
 
 def remaining_run_s(view: JobView, now_ms: int) -> float:

@@ -88,6 +88,8 @@ def choose_preemptions(waiting_jobs: WaitingJobs, now: PoolState) -> Preemptions
     A job that gets GPUs or CPUs on one machine is not considered on the next.
     """
     preemptions = Preemptions([])
+    if not waiting_jobs.waiting:
+        return preemptions
     promised = now.promised_offers()
     by_spot: dict[SlotPool, list[SlotUse]] = {}
     for slot_use in now.slot_uses:

@@ -5,7 +5,7 @@ docs/explanation/queue.md explains quotas, shares and priorities.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anygpu.control.policy import ControlPolicy, SharingPolicy
 from anygpu.control.resume import can_resume
@@ -61,14 +61,21 @@ class SlotUse:
 
     view: JobView
     attempt: AttemptView
+    kind: SlotKind = field(init=False)
+    slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        kind, slots = needed_slots(self.view.spec.resources)
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "slots", slots)
 
     @property
     def pool(self) -> SlotPool:
-        return self.attempt.offer.key, needed_slots(self.view.spec.resources)[0]
+        return self.attempt.offer.key, self.kind
 
     @property
-    def slots(self) -> int:
-        return needed_slots(self.view.spec.resources)[1]
+    def tenant(self) -> TenantKey:
+        return TenantKey(self.view.organisation, self.view.project, self.kind)
 
     @property
     def is_leaving(self) -> bool:
@@ -94,8 +101,9 @@ class PoolState:
         """Add the GPUs or CPUs of a job that was just scheduled."""
         live = view.live_attempt
         if live is not None and uses_own_slots(live):
-            self.slot_uses.append(SlotUse(view, live))
-            self.slots_in_use[_key(tenant_of(view))] += needed_slots(view.spec.resources)[1]
+            use = SlotUse(view, live)
+            self.slot_uses.append(use)
+            self.slots_in_use[_key(use.tenant)] += use.slots
 
     def over_quota(self, job: PoolJob) -> str:
         """Return why the quota of the job's project allows no more GPUs or CPUs now.
@@ -129,11 +137,13 @@ def queue_state(
     """Build the state of the queue from all live jobs and the recorded use of GPUs and CPUs by ended jobs."""
     views = list(views)
     slot_uses = [SlotUse(v, a) for v in views for a in v.attempts if not a.is_released and uses_own_slots(a)]
-    used, held = dict(usages), Counter[str]()
+    used = dict(usages)
+    by_tenant: dict[TenantKey, list[SlotUse]] = {}
     for slot_use in slot_uses:
-        tenant, slot_s = tenant_of(slot_use.view), held_s(slot_use.attempt, now_ms) * slot_use.slots
+        by_tenant.setdefault(slot_use.tenant, []).append(slot_use)
+    for tenant, uses in by_tenant.items():
+        slot_s = sum(held_s(each.attempt, now_ms) * each.slots for each in uses)
         used[tenant] = used.get(tenant, SlotUsage()).add(slot_s, now_ms / 1000)
-        held[_key(tenant)] += slot_use.slots
     shared = len({(view.organisation, view.project) for view in views}) > 1
     everyone = used.keys() | {tenant_of(view) for view in views} if policy.sharing.quotas else used.keys()
     return PoolState(
@@ -141,7 +151,9 @@ def queue_state(
         rules=_rules(policy, shared=shared),
         tenants={_key(each): _tenant(each, used.get(each, SlotUsage()), policy.sharing) for each in everyone},
         slot_uses=slot_uses,
-        slots_in_use=held,
+        slots_in_use=Counter(
+            {_key(each): sum(use.slots for use in uses) for each, uses in by_tenant.items()}
+        ),
     )
 
 

@@ -5,10 +5,10 @@ The reconciler (control/reconcile) then launches the attempt.
 
 from collections.abc import Callable, Iterable, Sequence
 
+from anygpu.control.accounting.money import budget_failure
 from anygpu.control.agents.tickets import Tickets, ticket_sha256
 from anygpu.control.clock import Clock
 from anygpu.control.ids import attempt_name
-from anygpu.control.money import budget_failure
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.record import EventRecorder
 from anygpu.control.resume import find_resume_point
@@ -97,7 +97,7 @@ class Scheduler:
                 changed.append(after)
                 now.take(after)
             if plan.choice is not None:
-                candidates.take(plan.choice, view.organisation)
+                candidates.take(plan.choice, view.organisation, view.spec.resources.nodes)
             elif not over_quota:
                 waiting_jobs.add(job, view, plan)
                 if job.id in promised:
@@ -169,6 +169,7 @@ class Scheduler:
             offer=offer,
             ticket_sha256=ticket_sha256(self._tickets.ticket(view.id, number)),
             resume=resume,
+            nodes=view.spec.resources.nodes,
             on_demand_microusd_per_hour=_on_demand_price(offer, (each.offer for each in plan.ranked)),
         )
 

@@ -5,7 +5,7 @@ Recording the same job twice is harmless.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from anygpu.control.forecasts import step_s
+from anygpu.control.accounting.forecasts import step_s
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.fold import Recorded
 from anygpu.events.types import JobPlanned

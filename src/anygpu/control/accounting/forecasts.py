@@ -11,8 +11,8 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
+from anygpu.control.accounting.money import cost_so_far
 from anygpu.control.clock import Clock
-from anygpu.control.money import cost_so_far
 from anygpu.control.timers import TimerQueue
 from anygpu.errors import NotFound
 from anygpu.events.facts import FIRST_STEPS, Prediction
@@ -31,7 +31,6 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.reports import MetricPoint, Reports, ReportState
 from anygpu.store.scope import SYSTEM
-from anygpu.trainers.registry import steps_grow
 
 SAVE_S = 5.0
 TEARDOWN_S, TEARDOWN_PAID_S = 2.0, 30.0  # from the last step until the machine is gone
@@ -71,7 +70,7 @@ def has_changed(known: Prediction | None, newer: Prediction) -> bool:
 
 def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
     """Return the seconds of training left after the last report. None while there are too few steps."""
-    grown = spec.trainer is not None and steps_grow(spec.trainer, spec.config)
+    grown = spec.trainer is not None and _steps_grow(spec.trainer, spec.config)
     found = forecast_duration(replace(run, steps_grow=grown))
     if found is None or found.step_count < CONFIDENT_GAPS or not found.high_s < LONGEST_S:
         return None
@@ -79,6 +78,12 @@ def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
     return Span(
         expected=found.total_s - gone_s, low=max(0.0, found.low_s - gone_s), high=found.high_s - gone_s
     )
+
+
+def _steps_grow(trainer: str, config: Mapping[str, Any]) -> bool:
+    from anygpu.trainers.registry import steps_grow  # the start of a server must not load the trainers
+
+    return steps_grow(trainer, config)
 
 
 def _total_wall_time(view: JobView, attempt: AttemptView, left: Span, gone_s: float) -> Span:

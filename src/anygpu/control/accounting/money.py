@@ -22,13 +22,21 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
         return None
     ended_ms = observation.ended_at_ms if observation else None
     first = BilledInterval(started_at_ms=began_ms, ended_at_ms=ended_ms, price_microusd_per_hour=price)
-    spans = [first, *(observation.duplicates if observation else ())]
+    spans = [*_node_intervals(attempt, first, observation), *(observation.duplicates if observation else ())]
     return Usage(
         started_at_ms=min(span.started_at_ms for span in spans),
         ended_at_ms=max(max(span.started_at_ms, _end_ms(span, now_ms)) for span in spans),
         cost_microusd=sum(_interval_cost(attempt.offer.billing, span, price, now_ms) for span in spans),
         source="provider" if _has_provider_interval(attempt, observation) else "observed",
     )
+
+
+def _node_intervals(
+    attempt: AttemptView, first: BilledInterval, observation: Observation | None
+) -> list[BilledInterval]:
+    """Return the billed interval of every node. Without reports about single nodes, all have that of node 0."""
+    others = observation.nodes if observation else None
+    return [first] * attempt.node_count if others is None else [first, *others]
 
 
 def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) -> Usage | None:
@@ -49,7 +57,8 @@ def running_cost(attempt: AttemptView, billed_s: float) -> int:
     """
     if not attempt.hourly_microusd or not has_machine(attempt):
         return 0
-    return attempt.offer.billing.cost_microusd(attempt.hourly_microusd, int(max(0.0, billed_s)) + 1)
+    price, used_s = attempt.node_hourly_microusd, int(max(0.0, billed_s)) + 1
+    return attempt.offer.billing.cost_microusd(price, used_s) * attempt.node_count
 
 
 def cost_so_far(view: JobView, billed_s: Mapping[int, float], *, ahead_s: float = 0) -> int:
@@ -91,7 +100,7 @@ def _has_provider_interval(attempt: AttemptView, observation: Observation | None
 
 def _price(attempt: AttemptView, observation: Observation | None) -> int:
     said = observation.price_microusd_per_hour if observation else None
-    return attempt.hourly_microusd if said is None else said
+    return attempt.node_hourly_microusd if said is None else said
 
 
 def _interval_cost(billing: Billing, span: BilledInterval, price: int, now_ms: int) -> int:

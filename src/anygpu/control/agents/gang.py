@@ -1,0 +1,157 @@
+"""Attempts on several nodes (a gang): which events follow when the agent of a node claims, is ready or ends.
+
+All processes start or none: they start when every node is ready. The attempt ends when every node has ended. The
+failure of one node stops the others. Pure functions.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from anygpu.bounds import MAX_END_MESSAGE_LENGTH, to_text
+from anygpu.control.agents.tickets import AttemptKey
+from anygpu.errors import AlreadyClaimed, InvalidReport
+from anygpu.events.facts import Marks
+from anygpu.events.types import (
+    AttemptClaimed,
+    AttemptEnded,
+    Event,
+    NodeClaimed,
+    NodeEnded,
+    NodeReady,
+    StopRequested,
+)
+from anygpu.events.view import AttemptView, NodeView
+
+PEER = "peer"  # the reason to stop a node because another node has failed
+TIMEOUT = "timeout"
+MAX_ADDRESS_LENGTH = 255
+MAX_PORT = 65_535
+
+
+def claim_events(attempt: AttemptView, key: AttemptKey, host: Mapping[str, str]) -> list[Event]:
+    """Return the event that gives a node (or the only machine) to its agent; empty if the agent owns it already."""
+    if not 0 <= key.node < attempt.node_count:
+        raise InvalidReport(
+            f"attempt {key.attempt} of job {key.job_id} has {attempt.node_count} nodes, and the agent claims node "
+            f"{key.node}; the backend must write another number to ticket.json"
+        )
+    owner = attempt.claimant_of(key.node)
+    if owner == key.claimant:
+        return []
+    if owner is not None:
+        which = f"node {key.node} of attempt" if attempt.nodes else "attempt"
+        raise AlreadyClaimed(
+            f"another agent has claimed {which} {key.attempt} of job {key.job_id}; stop this agent"
+        )
+    if key.node:
+        return [NodeClaimed(attempt=key.attempt, node=key.node, claimant=key.claimant, host=dict(host))]
+    return [AttemptClaimed(attempt=key.attempt, claimant=key.claimant, host=dict(host))]
+
+
+def ready_events(attempt: AttemptView, key: AttemptKey, body: Mapping[str, Any]) -> list[Event]:
+    """Return the event that says that the agent's node is prepared; empty if that is recorded."""
+    address, port = body.get("address"), body.get("port")
+    is_address = isinstance(address, str) and 0 < len(address) <= MAX_ADDRESS_LENGTH and address.isprintable()
+    if not is_address or type(port) is not int or not 0 < port <= MAX_PORT:
+        raise InvalidReport(
+            "the request needs `address`, at which the other nodes reach this node, and `port`, a free port on it"
+        )
+    if not attempt.nodes:
+        raise InvalidReport("the attempt has only one node, which waits for no other; start the job")
+    if attempt.nodes[key.node].ready_at_ms is not None:
+        return []
+    return [NodeReady(attempt=key.attempt, node=key.node, address=str(address), port=port)]
+
+
+def start_fields(attempt: AttemptView) -> dict[str, Any]:
+    """Return the answer to an agent whose node is ready: whether to start, and where the processes find each other."""
+    missing = [number for number, node in enumerate(attempt.nodes) if node.ready_at_ms is None]
+    first = attempt.nodes[0]
+    if missing:
+        return {"start": False, "missing": missing}
+    return {"start": True, "missing": [], "master_addr": first.address, "master_port": first.port}
+
+
+def leave_events(attempt: AttemptView, key: AttemptKey, body: Mapping[str, Any]) -> list[Event]:
+    """Return the request to stop all nodes, because one of them stops by itself; empty if they stop already.
+
+    The node is being preempted, or has reached the time limit of the job. The agents start at different times, so one
+    of them reaches it first.
+    """
+    if not attempt.nodes or attempt.stop_reason is not None or attempt.nodes[key.node].has_ended:
+        return []
+    message = to_text(str(body.get("message") or "its machine is being shut down"), MAX_END_MESSAGE_LENGTH)
+    if body.get("reason") == TIMEOUT:
+        return [StopRequested(attempt=key.attempt, reason=TIMEOUT)]
+    return [StopRequested(attempt=key.attempt, reason="preempt", message=f"node {key.node}: {message}")]
+
+
+def end_events(attempt: AttemptView, ended: NodeEnded, marks: Marks) -> list[Event]:
+    """Return the events of the end of a node. The last node that ends also ends the attempt."""
+    nodes = [*attempt.nodes]
+    nodes[ended.node] = NodeView(
+        ended_at_ms=0,
+        outcome=ended.outcome,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        message=ended.message,
+        step=ended.step,
+        memory=ended.memory,
+    )
+    if not all(node.has_ended for node in nodes):
+        return [ended]
+    return [ended, _attempt_end(attempt.number, nodes, marks)]
+
+
+def _attempt_end(attempt: int, nodes: list[NodeView], marks: Marks) -> AttemptEnded:
+    number = find_cause(nodes)
+    cause = nodes[number]
+    message = f"node {number}: {cause.message}" if cause.message and cause.has_failed else cause.message
+    return AttemptEnded(
+        attempt=attempt,
+        outcome=cause.outcome or "",
+        exit_code=cause.exit_code,
+        signal=cause.signal,
+        message=message,
+        step=nodes[0].step,
+        marks=marks,
+        memory=cause.memory,
+    )
+
+
+def find_cause(nodes: list[NodeView]) -> int:
+    """Return the number of the node whose end explains the end of the attempt.
+
+    When a process is killed, the processes on other nodes lose their connections to it and fail with an exit code. So
+    a node that was killed or stopped is the cause, rather than one that failed by itself. A node that has reached the
+    time limit comes before nodes that were stopped.
+    """
+    return max(range(len(nodes)), key=lambda number: (_cause_rank(nodes[number]), -number))
+
+
+def _cause_rank(node: NodeView) -> int:
+    if not node.has_failed or is_stopped_by_peer(node):
+        return 0
+    if node.outcome == "failed_to_start":
+        return 6
+    if node.outcome == TIMEOUT:
+        return 5
+    if node.outcome != "exited":
+        return 4
+    is_killed = node.signal is not None or (node.exit_code or 0) > SIGNAL_EXIT_CODES
+    is_out_of_memory = node.memory is not None and bool(node.memory.oom_killed)
+    return 3 if is_killed or is_out_of_memory else 2
+
+
+SIGNAL_EXIT_CODES = 128  # a shell and torchrun report a signal as 128 plus its number
+
+
+def is_stopped_by_peer(node: NodeView) -> bool:
+    return node.outcome == "stopped" and node.message == PEER
+
+
+def node_orders(attempt: AttemptView, key: AttemptKey) -> list[dict[str, str]]:
+    """Return the order to stop because another node has failed; empty otherwise."""
+    if not attempt.nodes or attempt.nodes[key.node].has_ended or not attempt.has_failed_node:
+        return []
+    return [{"kind": "stop", "reason": PEER}]
