@@ -19,7 +19,6 @@ from anygpu.api.base import ApiModel
 from anygpu.control.agents.tickets import AttemptKey
 from anygpu.errors import AnygpuError, Internal, InvalidSpec, Problem, Unauthorized
 from anygpu.server.http import blobs
-from anygpu.server.http.blobs import with_absolute_urls
 from anygpu.server.http.bodies import parse_body, read_body, read_object
 from anygpu.server.http.errors import error_for_status, problem_response
 from anygpu.server.http.middleware import limit_body
@@ -82,8 +81,7 @@ def build_agent_app(services: Services) -> Starlette:
 async def claim(request: Request, services: Services) -> Any:
     body = parse_body(protocol.ClaimRequest, await read_object(request))
     host = {str(key)[:100]: str(value)[:500] for key, value in list(body.host.items())[:50]}
-    assignment = await services.agents.claim(body.ticket, body.claimant, host)
-    return with_absolute_urls(assignment, services.agent_url)
+    return await services.agents.claim(body.ticket, body.claimant, host, body.node)
 
 
 @route("POST", "/reports", response=protocol.ReportReceipt)
@@ -120,6 +118,28 @@ async def orders(request: Request, services: Services) -> Any:
         await _wait_for_change(hub, signal, events, min(until, loop.time() + _poll_interval_s(services)))
 
 
+@route("POST", "/ready", body=protocol.NodeReadiness, response=protocol.StartSignal)
+async def ready(request: Request, services: Services) -> Any:
+    """Record that a node is prepared. Wait up to `wait_s` seconds until all nodes of the attempt are."""
+    key = _authenticate(request, services)
+    body, wait_s = await read_object(request), min(_number(request, "wait_s", 0), MAX_WAIT_S)
+    hub, signal = services.stream_sources.hub, services.stream_sources.hub.signal(key.job_id)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+    while True:
+        events = signal.events
+        answer = await services.agents.ready(key, body)
+        if answer["start"] or answer["orders"] or loop.time() >= until or hub.closing:
+            return answer
+        await _wait_for_change(hub, signal, events, min(until, loop.time() + _poll_interval_s(services)))
+
+
+@route("POST", "/leave", body=protocol.NodeDeparture, response=protocol.Acknowledgement)
+async def leave(request: Request, services: Services) -> Any:
+    key = _authenticate(request, services)
+    return await services.agents.leave(key, await read_object(request))
+
+
 async def _wait_for_change(hub: Hub, signal: ChangeSignal, events: int, until: float) -> None:
     loop = asyncio.get_running_loop()
     while signal.events == events and loop.time() < until and not hub.closing:
@@ -139,8 +159,7 @@ def _poll_interval_s(services: Services) -> float:
 @route("POST", "/checkpoints", body=protocol.CheckpointUpload, response=protocol.UploadPlan)
 async def begin_checkpoint(request: Request, services: Services) -> Any:
     key = _authenticate(request, services)
-    plan = await services.agents.begin_checkpoint(key, await read_object(request))
-    return with_absolute_urls(plan, services.agent_url)
+    return await services.agents.begin_checkpoint(key, await read_object(request))
 
 
 @route("POST", "/checkpoints/{id}/commit", response=protocol.Acknowledgement)
@@ -152,8 +171,7 @@ async def commit_checkpoint(request: Request, services: Services) -> Any:
 @route("POST", "/artifacts", body=protocol.ArtifactUpload, response=protocol.UploadPlan)
 async def begin_artifact(request: Request, services: Services) -> Any:
     key = _authenticate(request, services)
-    plan = await services.agents.begin_artifact(key, await read_object(request))
-    return with_absolute_urls(plan, services.agent_url)
+    return await services.agents.begin_artifact(key, await read_object(request))
 
 
 @route("POST", "/artifacts/{id}/commit", response=protocol.Acknowledgement)

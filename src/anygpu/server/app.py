@@ -1,5 +1,6 @@
 """Build the API: one FastAPI application with every route, behind the access checks."""
 
+from importlib import import_module
 from typing import Any
 
 from fastapi import FastAPI, Request, WebSocket
@@ -7,51 +8,54 @@ from fastapi.exceptions import RequestValidationError, WebSocketRequestValidatio
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp
 
 from anygpu.errors import AnygpuError, Internal
 from anygpu.server.http import blobs, web_app
+from anygpu.server.http.deferred import DeferredRoutes
 from anygpu.server.http.errors import error_for_status, error_for_validation, problem_response
 from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLimit
-from anygpu.server.routes import backends, costs, health, machines, queue, summary
-from anygpu.server.routes.access import login, secrets, tokens
-from anygpu.server.routes.planning import plan, snapshots, specs, trainers, uploads
-from anygpu.server.routes.training import compat, downloads, jobs, live, logs, reports, series, streams
+from anygpu.server.routes import health
+from anygpu.server.routes.training import jobs, live, streams
 from anygpu.server.services import Services
 
 METHOD_NOT_ALLOWED = 405
-ROUTERS = (
-    jobs,
-    reports,
-    series,
-    downloads,
-    logs,
-    streams,
-    live,
-    summary,
-    uploads,
-    snapshots,
-    queue,
-    plan,
-    costs,
-    specs,
-    trainers,
-    machines,
-    backends,
-    secrets,
-    tokens,
-    login,
-    health,
-    compat,
+FIRST_ROUTERS = (jobs, streams, live, health)  # of the first requests: to submit and to watch a job
+OTHER_ROUTERS = (
+    "training.reports",
+    "training.series",
+    "training.downloads",
+    "training.logs",
+    "summary",
+    "planning.uploads",
+    "planning.snapshots",
+    "queue",
+    "planning.plan",
+    "costs",
+    "planning.specs",
+    "planning.trainers",
+    "machines",
+    "backends",
+    "access.secrets",
+    "access.tokens",
+    "access.login",
+    "training.compat",
 )
 
 
 class Api(FastAPI):
     """A FastAPI application. Its OpenAPI document, with the models of `anygpu.api`, is built when first requested."""
 
+    def load_routes(self) -> None:
+        """Build the routes that are left out at the start of the server. A request that needs one builds them too."""
+        for route in [*self.router.routes]:
+            if isinstance(route, DeferredRoutes):
+                route.load()
+
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
+            self.load_routes()
             from anygpu.server.http.openapi import complete
 
             self.openapi_schema = complete(super().openapi(), self.routes)
@@ -59,14 +63,20 @@ class Api(FastAPI):
 
 
 def build_api(services: Services) -> Api:
-    """Build the application with every route, without the access checks."""
-    app = describe_api(services.version)
+    """Build the application without the access checks. Most of its routes are built later, see `Api.load_routes`."""
+    app = _build_application(services.version)
     app.state.services = services
     return app
 
 
 def describe_api(version: str) -> Api:
     """Return the application with every route and no services: enough for its OpenAPI document."""
+    app = _build_application(version)
+    app.load_routes()
+    return app
+
+
+def _build_application(version: str) -> Api:
     app = Api(
         title="anygpu",
         summary="Train on any GPU.",
@@ -79,10 +89,17 @@ def describe_api(version: str) -> Api:
         exception_handlers=_HANDLERS,
     )
     app.router.routes.append(web_app.start_route())
-    for module in ROUTERS:
-        app.router.routes.extend(module.router.routes)  # `include_router` would build each route again
-    app.router.routes.extend([*blobs.blob_routes(), *web_app.web_routes()])
+    routes = app.router.routes
+    for module in FIRST_ROUTERS:
+        routes.extend(module.router.routes)  # `include_router` would build each route again
+    routes.append(DeferredRoutes(routes, _build_other_routes))
+    routes.extend([*blobs.blob_routes(), *web_app.web_routes()])
     return app
+
+
+def _build_other_routes() -> list[BaseRoute]:
+    modules = [import_module(f"anygpu.server.routes.{name}") for name in OTHER_ROUTERS]
+    return [route for module in modules for route in module.router.routes]
 
 
 def with_access_checks(app: ASGIApp, services: Services, rules: AccessRules) -> AccessMiddleware:

@@ -12,9 +12,10 @@ from anygpu.control.agents.service import AgentService
 from anygpu.control.clock import Clock
 from anygpu.control.jobs import Jobs
 from anygpu.server.jobs.costs import CostReader
-from anygpu.server.jobs.planning import JobPlanner
 from anygpu.server.jobs.project_summary import OrphanCounter
 from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.jobs.submission.native import NativeRequestReader
+from anygpu.server.jobs.submission.planning import JobPlanner
 from anygpu.server.jobs.summaries import SummaryReader
 from anygpu.server.live.stream import StreamSources
 from anygpu.server.live.summaries import SummaryFeeds
@@ -62,6 +63,7 @@ class Services:
     backends: BackendManager
     backend_profiles: BackendProfiles
     planner: JobPlanner
+    native_requests: NativeRequestReader
     plans: Plans
     limits: LimitSettings
     allow_paid: bool

@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterator
 from time import time
-from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -22,21 +21,6 @@ from anygpu.store.blobs.uploads import verify_stream
 
 def absolute_url(url: str, base: str) -> str:
     return f"{base.rstrip('/')}{url}" if url.startswith("/") else url
-
-
-def with_absolute_urls(answer: Any, base: str) -> Any:
-    """Return nested data with every `url` made absolute. The blob store signs URLs without a host."""
-    if isinstance(answer, dict):
-        return {key: _absolute_value(key, value, base) for key, value in answer.items()}
-    if isinstance(answer, list | tuple):
-        return [with_absolute_urls(each, base) for each in answer]
-    return answer
-
-
-def _absolute_value(key: str, value: Any, base: str) -> Any:
-    if key == "url" and isinstance(value, str):
-        return absolute_url(value, base)
-    return with_absolute_urls(value, base)
 
 
 CHUNK_BYTES = 1024 * 1024

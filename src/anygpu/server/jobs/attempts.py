@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from anygpu.control.money import running_cost
+from anygpu.control.accounting.money import running_cost
 from anygpu.control.reconcile.verdict import failure_of
 from anygpu.events.facts import PLANNED_STOPS, Blame, Failure
-from anygpu.events.view import AttemptView, JobView
+from anygpu.events.view import AttemptView, JobView, NodeView
 from anygpu.server.encoding import format_optional_time, format_time
 
 MIGRATIONS = {
@@ -16,7 +16,14 @@ MIGRATIONS = {
     "cheaper": "moved to a better machine",
 }
 STOPS = {"timeout": "time limit reached", "budget": "budget used up"}
-LOSSES = {"silent": "the machine stopped answering", "machine_lost": "the machine is gone"}
+LOSSES = {
+    "silent": "the machine stopped answering",
+    "machine_lost": "the machine is gone",
+    "nodes_not_ended": "a node failed, and others did not end",
+    "time_limit": "the time limit of the engine ended it",
+    "node_failed": "its node failed",
+    "cancelled_by_engine": "it was cancelled in the engine",
+}
 LAUNCH_FAILURES = {
     "no_capacity": "no machine available",
     "quota": "refused: quota used up",
@@ -81,6 +88,20 @@ def render_attempt(view: JobView, attempt: AttemptView, now_ms: int) -> dict[str
         ],
         "resume_step": attempt.resume.step if attempt.resume else None,
         "resume_state": resume_state(attempt),
+        "nodes": [_render_node(number, node) for number, node in enumerate(attempt.nodes)],
+        "processes_per_node": view.spec.local_processes,
+    }
+
+
+def _render_node(number: int, node: NodeView) -> dict[str, Any]:
+    return {
+        "node": number,
+        "host": node.host,
+        "state": node.state,
+        "outcome": node.outcome,
+        "exit_code": node.exit_code,
+        "signal": node.signal,
+        "message": node.message,
     }
 
 

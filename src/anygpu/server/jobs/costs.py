@@ -15,12 +15,12 @@ from anygpu.api.costs import (
     MonthEstimate,
     PredictionQuality,
 )
+from anygpu.control.accounting.money import cost_at, running_cost
 from anygpu.control.clock import Clock
-from anygpu.control.money import cost_at, running_cost
 from anygpu.events.costs import CostEntry, has_machine, make_entry
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan.predict.accuracy import JudgedPrediction, measure_accuracy
-from anygpu.plan.predict.spending import HISTORY_DAYS, MonthProjection, RemainingCost, project_month
+from anygpu.plan.predict.spending import HISTORY_DAYS, MonthProjection, RunningJobsCost, project_month
 from anygpu.server.jobs.queue import QueueSnapshot, is_visible
 from anygpu.store.calendar import DayRange, day_number, local_day, midnight_ms, month_of, numbered_day
 from anygpu.store.costs import Bucket, CostReport, Costs, CostSums
@@ -158,21 +158,21 @@ def _running_entry(view: JobView, attempt: AttemptView, now_ms: int) -> CostEntr
     return make_entry(view, attempt, began_ms, now_ms, cost)
 
 
-def _remaining_cost(views: Sequence[JobView], now_ms: int) -> RemainingCost:
+def _remaining_cost(views: Sequence[JobView], now_ms: int) -> RunningJobsCost:
     """Return what running jobs still cost by their newest predictions."""
     left = [
         (cost_at(view, now_ms), view.prediction)
         for view in views
         if view.prediction is not None and view.live_attempt is not None
     ]
-    return RemainingCost(
+    return RunningJobsCost(
         expected=sum(max(0, said.cost_microusd - spent) for spent, said in left),
         low=sum(max(0, said.cost_low_microusd - spent) for spent, said in left),
         high=sum(max(0, said.cost_high_microusd - spent) for spent, said in left),
     )
 
 
-def _render_projection(found: MonthProjection, remaining: RemainingCost) -> MonthEstimate:
+def _render_projection(found: MonthProjection, remaining: RunningJobsCost) -> MonthEstimate:
     return MonthEstimate(
         microusd=found.expected,
         low_microusd=found.low,

@@ -6,12 +6,14 @@ from typing import Any
 
 from anygpu.api.machines import HostDetails, HostGpuDetails, HostJob
 from anygpu.backends.contract import HostGpu, HostReport, SupportsHosts
+from anygpu.backends.host_gpus import machine_of_offer
 from anygpu.backends.manager import BackendEntry
 from anygpu.errors import describe_error
 from anygpu.events.view import JobView
 from anygpu.server.encoding import format_time
 from anygpu.server.jobs.attempts import attempt_phase
 from anygpu.server.jobs.machines import LOCAL
+from anygpu.spec.jobspec import JobSpec
 
 Telemetry = Mapping[str, Any]
 Host = tuple[str, str]  # backend, and name of the machine in its offers
@@ -24,11 +26,12 @@ async def list_hosts(
     running: Sequence[JobView],
     telemetry: Mapping[str, Telemetry],
     here: Telemetry,
+    waiting: Sequence[JobView] = (),
 ) -> list[HostDetails]:
     """Describe the machines of all backends that have fixed ones.
 
     `running` are the jobs to show, and `telemetry` has their newest measurements by job id. `here` are the
-    measurements of the server's own machine.
+    measurements of the server's own machine, and `waiting` the jobs that wait for any machine.
     """
     with_hosts = [entry for entry in entries if isinstance(entry.backend, SupportsHosts)]
     reports = await asyncio.gather(*(_read_hosts(entry) for entry in with_hosts))
@@ -39,6 +42,7 @@ async def list_hosts(
             report,
             on_host := jobs.get((entry.name, report.offer), []),
             here if entry.name == LOCAL else _newest_sample(on_host, telemetry),
+            waiting=sum(1 for view in waiting if may_wait_for(view.spec, entry.name, len(report.gpus))),
         )
         for entry, listed in zip(with_hosts, reports, strict=True)
         for report in listed
@@ -59,7 +63,8 @@ def _jobs_by_host(running: Sequence[JobView]) -> dict[Host, list[JobView]]:
     for view in running:
         attempt = view.live_attempt
         if attempt is not None:
-            found.setdefault((attempt.offer.backend, attempt.offer.name), []).append(view)
+            machine = machine_of_offer(attempt.offer.name)
+            found.setdefault((attempt.offer.backend, machine), []).append(view)
     return found
 
 
@@ -69,7 +74,20 @@ def _newest_sample(jobs: Sequence[JobView], telemetry: Mapping[str, Telemetry]) 
     return max(samples, key=lambda sample: sample.get("at") or 0, default={})
 
 
-def render_host(backend: str, report: HostReport, jobs: Sequence[JobView], sample: Telemetry) -> HostDetails:
+def may_wait_for(spec: JobSpec, backend: str, gpus: int) -> bool:
+    """Return whether a waiting job may use a host of this backend that has so many GPUs."""
+    allowed, gpu = spec.placement.allowed_backends, spec.resources.gpu
+    return (
+        (not allowed or backend in allowed)
+        and backend not in spec.placement.forbidden
+        and (not spec.is_only_in_place or backend == LOCAL)
+        and (gpu.count if gpu is not None else 0) <= gpus
+    )
+
+
+def render_host(
+    backend: str, report: HostReport, jobs: Sequence[JobView], sample: Telemetry, *, waiting: int = 0
+) -> HostDetails:
     """Return the description of one machine. `sample` has the measured values."""
     memory = sample.get("memory") or {}
     return HostDetails(
@@ -86,6 +104,7 @@ def render_host(backend: str, report: HostReport, jobs: Sequence[JobView], sampl
         measured_at=format_time(int(sample["at"] * 1000)) if sample.get("at") else None,
         gpus=_render_gpus(report.gpus, sample.get("gpus") or ()),
         jobs=[_render_job(view) for view in jobs],
+        waiting=waiting,
     )
 
 

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from anygpu.backends.contract import Backend, Leftover, SupportsInventory, SupportsLeftovers
+from anygpu.backends.contract import Backend, Leftover, SupportsInventory, SupportsLeftovers, split_node_name
 from anygpu.control.ids import read_attempt_name
+from anygpu.errors import JobDamaged, NotFound
 from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.jobs.queue import is_visible
 from anygpu.store.journal import Journal
-from anygpu.store.scope import Scope
+from anygpu.store.scope import SYSTEM, Scope
 
 LOCAL = "local"
 TIMEOUT_S = 15.0
@@ -28,10 +29,11 @@ class OwnedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanMachine:
-    """A machine that the provider lists and no attempt owns."""
+    """A machine that the provider lists and no attempt owns. `origin` is the ended attempt of its name, if known."""
 
     backend: str
     handle: Handle
+    origin: AttemptView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,23 @@ async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> M
     )
 
 
+async def with_origins(journal: Journal, orphans: Sequence[OrphanMachine]) -> list[OrphanMachine]:
+    """Return the orphans with the attempts that they were rented for, as far as the journal has them."""
+    return [replace(each, origin=await _origin(journal, each)) for each in orphans]
+
+
+async def _origin(journal: Journal, orphan: OrphanMachine) -> AttemptView | None:
+    named = read_attempt_name(split_node_name(orphan.handle.name)[0])
+    if named is None:
+        return None
+    try:
+        view = await journal.view(SYSTEM, named[0])
+    except (NotFound, JobDamaged):
+        return None  # the machine belongs to another server, or its job was deleted or is damaged
+    attempt = view.attempts[named[1] - 1] if 0 < named[1] <= len(view.attempts) else None
+    return attempt if attempt is not None and attempt.offer.backend == orphan.backend else None
+
+
 def _job_of(name: str) -> str | None:
     named = read_attempt_name(name)
     return named[0] if named else None
@@ -116,5 +135,6 @@ def _leftovers(listed: Mapping[str, BackendListing], names: set[str]) -> list[tu
         if not isinstance(listing, str)
         for leftover in listing[1]
         if leftover.name
-        and leftover.name not in names  # a resource without a name is shared by several machines
+        and split_node_name(leftover.name)[0]
+        not in names  # a resource without a name is shared by several machines
     ]

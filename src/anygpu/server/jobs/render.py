@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from anygpu.bounds import PROGRESS, valid_progress
-from anygpu.control.money import cost_at, format_dollars
+from anygpu.control.accounting.money import cost_at, format_dollars
 from anygpu.control.progress import deadline_ms
 from anygpu.control.resume import FirstSteps
 from anygpu.events.facts import CheckpointRef, Failure, Prediction

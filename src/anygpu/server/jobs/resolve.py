@@ -1,4 +1,4 @@
-"""Find a job by its id, a unique beginning or end of its id, its name, or `last`."""
+"""Find a job by its id, a unique beginning or end of its id, its name, or `last`; and check the number of a node."""
 
 import re
 from itertools import pairwise
@@ -26,6 +26,14 @@ async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView
     return await _find_newest(
         journal, scope, JobQuery(name=reference, limit=1), _not_found_message(reference, digits)
     )
+
+
+def require_node(view: JobView, node: int) -> None:
+    """Raise NotFound if the job has no machine (node) with this number."""
+    count = view.spec.resources.nodes
+    if node >= count:
+        nodes = f"its nodes are 0 to {count - 1}" if count > 1 else "it runs on one machine, which is node 0"
+        raise NotFound(f"Job {view.name or view.id} has no node {node}; {nodes}.")
 
 
 def _not_found_message(reference: str, digits: str) -> str:

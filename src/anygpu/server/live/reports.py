@@ -8,7 +8,7 @@ from typing import Any
 from anygpu.bounds import PROGRESS, valid_progress
 from anygpu.server.encoding import dumps
 from anygpu.server.live.hub import Hub
-from anygpu.store.reports import Reports, ReportState
+from anygpu.store.reports import Reports, ReportState, report_number
 
 LOG_BYTES_PER_READ = 65536
 POINTS_PER_READ = 2000
@@ -20,17 +20,25 @@ MessagesAndCursor = tuple[MessageBatch, int]  # messages, and the cursor after t
 class ReportReader:
     """Reads the reports of one attempt for one client, from the client's position on.
 
-    Clients at the same position share one read.
+    Of an attempt on several machines, it reads the reports of one (`node`). Clients at the same position share one
+    read.
     """
 
-    def __init__(self, reports: Reports, hub: Hub, job_id: str, include: frozenset[str]) -> None:
+    def __init__(
+        self, reports: Reports, hub: Hub, job_id: str, include: frozenset[str], node: int = 0
+    ) -> None:
         self._reports, self._hub, self._job_id, self._include = reports, hub, job_id, include
+        self._node = node
         self._sent_progress: tuple[Any, Any] = ({}, {})
         self.attempt, self.log, self.point = 1, 0, 0
 
     def start(self, attempt: int, log: int = 0, point: int = 0) -> None:
         self.attempt, self.log, self.point = attempt, log, point
         self._sent_progress = ({}, {})
+
+    @property
+    def _number(self) -> int:
+        return report_number(self.attempt, self._node)
 
     async def next(self, count: int) -> tuple[MessageBatch, bool]:
         """Return the next messages, and whether the client then has everything that is stored.
@@ -54,23 +62,23 @@ class ReportReader:
     async def _read_shared(
         self, kind: str, cursor: int, count: int, read: Callable[[], Awaitable[Any]]
     ) -> Any:
-        return await self._hub.read_shared((kind, self._job_id, self.attempt, cursor, count), read)
+        return await self._hub.read_shared((kind, self._job_id, self._number, cursor, count), read)
 
     async def _read_state(self) -> ReportState:
-        return await self._reports.state(self._job_id, self.attempt)
+        return await self._reports.state(self._job_id, self._number)
 
     async def _read_log(self) -> MessagesAndCursor:
-        part = await self._reports.log(self._job_id, self.attempt, offset=self.log, limit=LOG_BYTES_PER_READ)
+        part = await self._reports.log(self._job_id, self._number, offset=self.log, limit=LOG_BYTES_PER_READ)
         if not part.data:
             return [], part.end
         after = part.start + len(part.data)
         data = base64.b64encode(part.data).decode()
-        message = {"kind": "log", "attempt": self.attempt, "start": part.start, "log": after, "data": data}
-        return [json.dumps(message)], after
+        source = {"attempt": self.attempt, "node": self._node}
+        return [json.dumps({"kind": "log", **source, "start": part.start, "log": after, "data": data})], after
 
     async def _read_points(self) -> MessagesAndCursor:
         points, after = await self._reports.points(
-            self._job_id, self.attempt, after=self.point, limit=POINTS_PER_READ
+            self._job_id, self._number, after=self.point, limit=POINTS_PER_READ
         )
         message = {"kind": "metrics", "attempt": self.attempt, "point": after, "points": list(points)}
         return ([dumps(message)] if points else []), after
@@ -80,7 +88,7 @@ class ReportReader:
         if "progress" not in self._include or shown == self._sent_progress:
             return []
         self._sent_progress = shown
-        message = {"kind": "progress", "attempt": self.attempt}
+        message = {"kind": "progress", "attempt": self.attempt, "node": self._node}
         valid = valid_progress(row.progress)
         progress = {name: valid[name] for name in PROGRESS if name in valid}
         return [dumps({**message, "progress": progress, "telemetry": dict(row.telemetry)})]

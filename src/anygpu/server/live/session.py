@@ -12,14 +12,14 @@ from time import monotonic
 from typing import Any
 
 from fastapi import WebSocket
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from anygpu.api.live import FollowRequest, UnfollowRequest
 from anygpu.errors import AnygpuError, Conflict, Internal, InvalidSpec, Problem, Unauthorized
 from anygpu.server.encoding import dumps
 from anygpu.server.http.bodies import parse_body
 from anygpu.server.http.errors import MalformedRequest, problem_body
-from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.jobs.resolve import require_node, resolve_job
 from anygpu.server.live.sockets import encode_frames
 from anygpu.server.live.stream import (
     ALL_KINDS,
@@ -36,7 +36,7 @@ from anygpu.server.services import Services
 from anygpu.tenancy.auth import Caller
 from anygpu.tenancy.stream_access import StreamAccess
 
-MAX_FOLLOWS = 32
+MAX_FOLLOWS = 64  # the page that compares 40 runs follows each of them
 MAX_ID = 64
 POLICY_VIOLATION, SERVICE_RESTART = 1008, 1012  # WebSocket close codes
 GONE = (WebSocketDisconnect, OSError, RuntimeError)  # raised when the client has disconnected
@@ -117,32 +117,33 @@ class LiveSession:
 
     async def _project_follow(self, request: FollowRequest) -> Coroutine[Any, Any, None]:
         head = await self._sources.journal.head(self._caller.scope)
-        after = head if request.after == "now" else request.after
-        # A cursor beyond the newest event is from another database, such as one before a restore.
-        if request.after == "now" or after > head:
-            after = head
+        if not _continues(request, head):
             await self._send(request.id, [dumps({"kind": "position", "after": head})])
-        return self._follow_project(request.id, after)
+            return self._follow_project(request.id, head)
+        return self._follow_project(request.id, int(request.after))
 
     async def _follow_project(self, follow_id: str, after: int) -> None:
         scope = self._caller.scope
         events = follow_project(self._sources, scope, after, self._open_access())
         summaries = self._services.summary_feeds.follow(scope, after, self._open_access())
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._send_batches(follow_id, events))
-            group.create_task(self._send_batches(follow_id, summaries))
+        await self._serve(follow_id, events, summaries)
 
     async def _job_follow(self, request: FollowRequest) -> Coroutine[Any, Any, None]:
         if request.after == "now":
             message = "must be a position; only a project can be followed from now"
             raise InvalidSpec([Problem("after", "now", message, source="message")])
         view = await resolve_job(self._sources.journal, self._caller.scope, request.job or "")
+        require_node(view, request.node)
         cursor = StreamPosition(
-            after=request.after, attempt=request.attempt, log=request.log, point=request.point
+            after=request.after,
+            attempt=request.attempt,
+            log=request.log,
+            point=request.point,
+            node=request.node,
         )
         kinds = frozenset(request.include or ALL_KINDS)
         batches = follow_job(self._sources, self._caller.scope, view, cursor, kinds, self._open_access())
-        return self._watch(view.id, self._send_batches(request.id, batches))
+        return self._watch(view.id, self._serve(request.id, batches))
 
     async def _watch(self, job_id: str, sending: Coroutine[Any, Any, None]) -> None:
         with self._sources.hub.watch(job_id):
@@ -151,20 +152,29 @@ class LiveSession:
     def _open_access(self) -> StreamAccess:
         return self._services.stream_access.open(self._caller.token_id, self._caller.parent)
 
-    async def _send_batches(self, follow_id: str, batches: AsyncGenerator[MessageBatch, None]) -> None:
+    async def _serve(self, follow_id: str, *streams: AsyncGenerator[MessageBatch, None]) -> None:
+        """Send the messages of a follow. A problem of one of its streams ends all of them."""
         with suppress(*GONE):
             try:
-                async with aclosing(batches):
-                    async for texts in batches:
-                        if texts[-1] is not PING:  # pings are for the whole connection
-                            await self._send(follow_id, texts)
-            except AnygpuError as error:
-                await self._send_problem(follow_id, error)
-            except GONE:
-                raise
-            except Exception as error:  # noqa: BLE001  a bug ends this follow, and not the others
-                log.failure("a live follow failed", error)
-                await self._send_problem(follow_id, Internal())
+                async with asyncio.TaskGroup() as group:
+                    for batches in streams:
+                        group.create_task(self._send_batches(follow_id, batches))
+            except ExceptionGroup as failed:
+                await self._send_failure(follow_id, failed.exceptions[0])
+
+    async def _send_batches(self, follow_id: str, batches: AsyncGenerator[MessageBatch, None]) -> None:
+        async with aclosing(batches):
+            async for texts in batches:
+                if texts[-1] is not PING:  # pings are for the whole connection
+                    await self._send(follow_id, texts)
+
+    async def _send_failure(self, follow_id: str, error: Exception) -> None:
+        if WebSocketState.DISCONNECTED in (self._socket.client_state, self._socket.application_state):
+            return
+        if not isinstance(error, AnygpuError):
+            log.failure("a live follow failed", error)  # a bug ends this follow, and not the others
+            error = Internal()
+        await self._send_problem(follow_id, error)
 
     async def _send(self, follow_id: str, texts: MessageBatch) -> None:
         name = json.dumps(follow_id)
@@ -189,6 +199,14 @@ class LiveSession:
                     await asyncio.sleep(wait_s)
                 else:
                     await self._send_text(PING)
+
+
+def _continues(request: FollowRequest, head: int) -> bool:
+    """Return whether a follow of the project gets the events after its cursor, instead of starting at `head`."""
+    # A cursor beyond the newest event is from another database, such as one before a restore.
+    if request.after == "now" or request.after > head:
+        return False
+    return request.max_replay is None or head - request.after <= request.max_replay
 
 
 def _parse(text: str | None) -> dict[str, Any]:

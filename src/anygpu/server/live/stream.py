@@ -33,12 +33,16 @@ _END = '{"kind": "end"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPosition:
-    """The position of a client: its last event, and how much it has of one attempt's log and metrics."""
+    """The position of a client: its last event, and how much it has of one attempt's log and metrics.
+
+    `node` is the machine whose log the client follows, of a job on several machines.
+    """
 
     after: int = 0
     attempt: int = 0
     log: int = 0
     point: int = 0
+    node: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +141,21 @@ class _EventReader:
         if self._read_count == self._signal.events:
             return []
         count = self._signal.events
-        entries = self._from_memory() if self._feed.covers(self.after) else await self._from_journal(count)
+        entries = self._from_memory() if self._has_in_memory() else await self._from_journal(count)
         if len(entries) < EVENTS_PER_READ:
             self._read_count = count
         return entries
+
+    def _has_in_memory(self) -> bool:
+        """Return whether the feed has the events after the position.
+
+        The feed has only events that this process has committed. After a forced read, a feed without newer events
+        proves nothing: another process may have committed some.
+        """
+        if not self._feed.covers(self.after):
+            return False
+        is_forced = self._read_count is None and self._sources.poll_s is not None
+        return not is_forced or self.after < self._feed.last
 
     def _from_memory(self) -> list[StreamEntry]:
         entries = self._feed.after(self.after)
@@ -179,9 +194,10 @@ class _JobFollower:
         access.call_at_end(self._signal.wake_all)
         feed = sources.hub.feed(scope.organisation, scope.project)
         self._events = _EventReader(sources, scope, feed, self._signal, cursor.after, view.id)
-        self._reports = ReportReader(sources.reports, sources.hub, view.id, include)
+        self._reports = ReportReader(sources.reports, sources.hub, view.id, include, cursor.node)
         self._reports.start(max(1, cursor.attempt), cursor.log, cursor.point)
         self._ping_timer = _PingTimer()
+        self._polled_at = monotonic()
         self._wants_reports = bool(include & {"logs", "metrics", "progress"})
         self._reset_report_position()
 
@@ -259,15 +275,20 @@ class _JobFollower:
             self._drained = True
 
     async def _wait(self, counters: tuple[int, int]) -> MessageBatch:
-        if await self._signal.wait(counters, self._wait_s()):
-            return []
-        if self._sources.poll_s is not None:
-            self._events.force_read()
-            self._read_count = -1
-        if not self._ping_timer.is_due:
+        has_changed = await self._signal.wait(counters, self._wait_s())
+        self._poll(is_idle=not has_changed)
+        if has_changed or not self._ping_timer.is_due:
             return []
         self._ping_timer.reset()
         return [PING]
+
+    def _poll(self, *, is_idle: bool) -> None:
+        """Read the store again, because another process may have written to it; also while this one is busy."""
+        poll_s = self._sources.poll_s
+        if poll_s is not None and (is_idle or monotonic() - self._polled_at >= poll_s):
+            self._polled_at = monotonic()
+            self._events.force_read()
+            self._read_count = -1
 
     def _wait_s(self) -> float:
         if self._has_unread_reports:

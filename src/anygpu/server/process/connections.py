@@ -54,7 +54,7 @@ class ConnectionLimits:
     silence_s: float
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """What a connection waits for at the moment."""
 
     HEADERS = "headers"
@@ -107,7 +107,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, table: ConnectionTable, **options: Any) -> None:
         super().__init__(**options)
         self._table = table
-        self._phase = Phase.HEADERS
+        self._phase = ConnectionPhase.HEADERS
         self._since = self.loop.time()
         self._in_headers = False
         self._header_bytes = 0
@@ -118,7 +118,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._enter(Phase.HEADERS)
+        self._enter(ConnectionPhase.HEADERS)
         self._table.add(self, len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -127,10 +127,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        if self._phase is Phase.REQUEST:
-            self._enter(Phase.HEADERS)
-        elif self._phase is Phase.BODY:
-            self._enter(Phase.BODY)
+        if self._phase is ConnectionPhase.REQUEST:
+            self._enter(ConnectionPhase.HEADERS)
+        elif self._phase is ConnectionPhase.BODY:
+            self._enter(ConnectionPhase.BODY)
         self._unparsed_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -164,7 +164,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_headers, self._unparsed_bytes = False, 0
         super().on_headers_complete()
-        self._enter(Phase.BODY)
+        self._enter(ConnectionPhase.BODY)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -173,14 +173,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._unparsed_bytes = 0
         super().on_message_complete()
-        self._enter(Phase.REQUEST if self._has_answered() else Phase.RESPONSE)
+        self._enter(ConnectionPhase.REQUEST if self._has_answered() else ConnectionPhase.RESPONSE)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._in_headers:
-            self._enter(Phase.HEADERS)
+            self._enter(ConnectionPhase.HEADERS)
         elif self._has_answered():
-            self._enter(Phase.REST if self.cycle.more_body else Phase.REQUEST)
+            self._enter(ConnectionPhase.REST if self.cycle.more_body else ConnectionPhase.REQUEST)
 
     def refuse(self, error: AnygpuError) -> None:
         """Answer with an error, unless a response has begun, and close the connection."""
@@ -193,7 +193,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._stopped_reading(now):
             self.transport.abort()
         elif not self.transport.is_closing() and now - self._since > self._longest_wait_s():
-            if self._phase in (Phase.HEADERS, Phase.BODY):
+            if self._phase in (ConnectionPhase.HEADERS, ConnectionPhase.BODY):
                 self.refuse(RequestTimeout())
             else:
                 self.transport.close()
@@ -208,20 +208,20 @@ class LimitedProtocol(HttpToolsProtocol):
     def _longest_wait_s(self) -> float:
         limits = self._table.limits
         longest = {
-            Phase.HEADERS: limits.header_s,
-            Phase.BODY: limits.silence_s,
-            Phase.REST: limits.header_s,
-            Phase.REQUEST: KEEP_ALIVE_S,
-            Phase.RESPONSE: float("inf"),
+            ConnectionPhase.HEADERS: limits.header_s,
+            ConnectionPhase.BODY: limits.silence_s,
+            ConnectionPhase.REST: limits.header_s,
+            ConnectionPhase.REQUEST: KEEP_ALIVE_S,
+            ConnectionPhase.RESPONSE: float("inf"),
         }
         return longest[self._phase]
 
     def _has_answered(self) -> bool:
         return self.cycle is not None and self.cycle.response_complete
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: ConnectionPhase) -> None:
         self._phase, self._since = phase, self.loop.time()
-        self._table.set_waiting(self, waits=phase is not Phase.RESPONSE)
+        self._table.set_waiting(self, waits=phase is not ConnectionPhase.RESPONSE)
 
     def _count_header(self, size: int) -> None:
         self._header_bytes += size

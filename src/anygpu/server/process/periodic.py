@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from anygpu.control.accounting.outcomes import OUTCOME_BATCH, OutcomeRecorder
 from anygpu.control.clock import Clock
-from anygpu.control.outcomes import OUTCOME_BATCH, OutcomeRecorder
 from anygpu.errors import BlobCorrupt, BlobMissing, InvalidSpec, TooLarge, UnsafePath
 from anygpu.events.fold import Recorded
 from anygpu.events.types import JobCompleted

@@ -7,22 +7,26 @@ from fastapi import Depends, Path, Query
 from anygpu.api.backends import (
     BackendCheckReport,
     BackendDetails,
+    BackendHealth,
     BackendKindDetails,
     BackendKindList,
     BackendList,
     BackendOption,
+    BackendProblem,
     BackendRequest,
     GpuOffer,
     RemovedBackend,
     RotationReport,
 )
 from anygpu.backends import options, registry
+from anygpu.backends.health import BackendCheck, RequestKind
 from anygpu.backends.manager import BackendEntry, BackendSource
 from anygpu.events.offers import Offer
-from anygpu.server.encoding import format_time
+from anygpu.server.encoding import format_optional_time, format_time
 from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.services import CallerDep, ServicesDep
-from anygpu.tenancy.backend_profiles import BackendCheck, ProfileRequest
+from anygpu.tenancy.auth import Caller
+from anygpu.tenancy.backend_profiles import ProfileRequest
 
 router = api_router("/api/v1/backends", tag="backends")
 
@@ -34,7 +38,7 @@ BackendBody = Annotated[BackendRequest, Depends(JsonBody(BackendRequest))]
 async def list_backends(services: ServicesDep, caller: CallerDep) -> BackendList:
     """List the backends that jobs of this organisation can use."""
     return BackendList(
-        backends=[_render_backend(entry) for entry in services.backend_profiles.entries(caller)],
+        backends=[_render_backend(entry, caller) for entry in services.backend_profiles.entries(caller)],
         allow_paid=services.allow_paid,
     )
 
@@ -63,7 +67,7 @@ async def add_backend(body: BackendBody, services: ServicesDep, caller: CallerDe
         credentials=body.credentials,
         replace=body.replace,
     )
-    return _render_backend(await services.backend_profiles.add(caller, request))
+    return _render_backend(await services.backend_profiles.add(caller, request), caller)
 
 
 @router.post("/rotate", response_description="Encrypted with the newest key.")
@@ -90,7 +94,7 @@ async def remove_backend(
     return RemovedBackend(name=name, removed=True, jobs=[view.id for view in left])
 
 
-def _render_backend(entry: BackendEntry) -> BackendDetails:
+def _render_backend(entry: BackendEntry, caller: Caller) -> BackendDetails:
     profile = entry.profile
     return BackendDetails(
         name=entry.name,
@@ -103,6 +107,22 @@ def _render_backend(entry: BackendEntry) -> BackendDetails:
         reason=entry.reason,
         person=profile.person if profile else None,
         updated_at=format_time(profile.updated_at_ms) if profile else None,
+        health=_render_health(entry, own=entry.organisation == caller.scope.organisation),
+    )
+
+
+def _render_health(entry: BackendEntry, *, own: bool) -> BackendHealth:
+    """Return the health of a backend. Others who share it do not see failed launches, which are of single jobs."""
+    health = entry.health
+    return BackendHealth(
+        answered_at=format_optional_time(health.answered_at_ms or None),
+        checked_at=format_optional_time(health.checked_at_ms or None),
+        check=_render_check(entry.name, health.check) if health.check else None,
+        problems=[
+            BackendProblem(request=str(each.request), message=each.message, at=format_time(each.at_ms))
+            for each in health.problems
+            if own or each.request is not RequestKind.LAUNCH
+        ],
     )
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from fastapi import Query
 from starlette.responses import PlainTextResponse, Response
 
-from anygpu.api.server import AttemptTelemetry, Health, Readiness, RetentionReport, TelemetrySamples
+from anygpu.api.server import Health, NewestAttemptTelemetry, Readiness, RetentionReport, TelemetrySamples
 from anygpu.events.offers import LOCAL
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
@@ -58,7 +58,7 @@ async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> Telemetry
     keys = [(view.id, len(view.attempts)) for view in running]
     rows = await services.reports.states(keys) if keys else {}
     attempts = [
-        AttemptTelemetry(job_id=job_id, attempt=number, telemetry=dict(row.telemetry))
+        NewestAttemptTelemetry(job_id=job_id, attempt=number, telemetry=dict(row.telemetry))
         for (job_id, number), row in rows.items()
     ]
     sees_host = caller.role.includes(Role.OPERATOR) or services.backends.visible(

@@ -18,7 +18,7 @@ from anygpu.api.machines import (
 )
 from anygpu.backends.contract import Leftover, SupportsLeftovers, SupportsShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
-from anygpu.events.offers import Handle
+from anygpu.events.offers import Handle, Offer
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
 from anygpu.server.http.bodies import JsonResponse
@@ -31,6 +31,7 @@ from anygpu.server.jobs.machines import (
     OwnedMachine,
     load_inventory,
     visible_machines,
+    with_origins,
 )
 from anygpu.server.jobs.queue import is_visible
 from anygpu.server.jobs.resolve import resolve_job
@@ -61,8 +62,9 @@ async def list_machines(services: ServicesDep, caller: CallerDep) -> MachineList
     machines = [_render_owned(each, now_ms) for each in visible_machines(inventory, caller.scope)]
     if not caller.role.includes(Role.OPERATOR):
         return MachineList(machines=machines, leftovers=[], silent={})
+    orphans = await with_origins(services.journal, inventory.orphans)
     return MachineList(
-        machines=[*machines, *(_render_orphan(each) for each in inventory.orphans)],
+        machines=[*machines, *(_render_orphan(each) for each in orphans)],
         leftovers=[_render_leftover(backend, each) for backend, each in inventory.leftovers],
         silent=dict(inventory.unreachable),
     )
@@ -78,9 +80,10 @@ async def show_hosts(services: ServicesDep, caller: CallerDep) -> HostList:
     )
     telemetry = {job_id: row.telemetry for (job_id, _), row in rows.items()}
     entries = services.backends.entries(caller.scope.organisation)
-    hosts = await list_hosts(entries, running, telemetry, await services.host_telemetry.latest())
     positions = await services.queue.positions()
-    return HostList(hosts=hosts, waiting=sum(1 for view in live if view.id in positions))
+    waiting = [view for view in live if view.id in positions]
+    hosts = await list_hosts(entries, running, telemetry, await services.host_telemetry.latest(), waiting)
+    return HostList(hosts=hosts, waiting=len(waiting))
 
 
 @router.delete(
@@ -110,8 +113,9 @@ async def sweep_machines(services: ServicesDep, caller: CallerDep) -> SweepRepor
         backend = services.backends[name]
         if isinstance(backend, SupportsLeftovers):
             await _collect_failure(backend.remove(leftover), leftover.id, failures)
+    orphans = await with_origins(services.journal, inventory.orphans)
     return SweepReport(
-        machines=[_render_orphan(each) for each in inventory.orphans],
+        machines=[_render_orphan(each) for each in orphans],
         leftovers=[_render_leftover(backend, each) for backend, each in inventory.leftovers],
         troubles=failures,
     )
@@ -231,12 +235,15 @@ def _render_owned(machine: OwnedMachine, now_ms: int) -> MachineDetails:
         state=attempt_phase(attempt) if machine.listed else "unlisted",
         held_until=format_optional_time(attempt.held_until_ms) if attempt.is_held else None,
         since=format_time(attempt.launching_at_ms),
-        price_microusd_per_hour=offer.price_microusd_per_hour,
+        price_microusd_per_hour=attempt.hourly_microusd,
         cost_microusd=attempt_cost_microusd(attempt, now_ms),
     )
 
 
 def _render_orphan(machine: OrphanMachine) -> MachineDetails:
+    """Describe a machine without a job. What is not known of it stays empty or null; its cost is never known."""
+    origin = machine.origin
+    offer = origin.offer if origin is not None else Offer(backend=machine.backend)
     return MachineDetails(
         name=machine.handle.name,
         backend=machine.backend,
@@ -244,14 +251,14 @@ def _render_orphan(machine: OrphanMachine) -> MachineDetails:
         job=None,
         job_name=None,
         attempt=None,
-        offer="",
-        gpu="",
-        gpus=0,
-        region="",
-        interruptible=False,
+        offer=offer.name,
+        gpu=offer.gpu_kind,
+        gpus=offer.gpu_count,
+        region=offer.region or str(machine.handle.native.get("region", "")),
+        interruptible=offer.interruptible,
         state="orphan",
-        since=None,
-        price_microusd_per_hour=0,
+        since=format_time(origin.launching_at_ms) if origin is not None else None,
+        price_microusd_per_hour=origin.node_hourly_microusd if origin is not None else None,
         cost_microusd=None,
     )
 

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 
 from anygpu.api.plans import (
     AccuracyReport,
     JobPlan,
     JobPlanDetails,
     JudgedJobList,
+    NativePlan,
+    NativePlanRequest,
+    NativeRequestText,
+    OfferIdentity,
     PlanRequest,
     StageAccuracy,
 )
@@ -26,10 +30,11 @@ from anygpu.plan.predict.accuracy import (
 from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 from anygpu.server.http.openapi import PLAN_SCHEMA, object_body
-from anygpu.server.http.route import api_router
-from anygpu.server.jobs.planning import PlanView
+from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.jobs.render import render_better_offer, render_prediction
 from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.jobs.submission.native import OfferChoice
+from anygpu.server.jobs.submission.planning import PlanView
 from anygpu.server.routes.training.jobs import JobRef, parse_spec, split_values
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.outcomes import MAX_ROWS, JobOutcome
@@ -72,6 +77,26 @@ async def plan_job(
     )
     plan = await services.planner.plan(spec, caller.scope.organisation, request_body.files or {}, view)
     return JsonResponse(plan)
+
+
+@router.post("/plan/native", response_description="The offer and its requests.")
+async def show_native_requests(
+    body: Annotated[NativePlanRequest, Depends(JsonBody(NativePlanRequest))],
+    services: ServicesDep,
+    caller: CallerDep,
+) -> NativePlan:
+    """Show the requests that a backend would send to start a job. Nothing is sent or started.
+
+    They have no credentials, and words in place of tickets. `backend`, `offer` and `region` choose an offer as a plan
+    has it; without them it is the best offer of a configured backend. A job that does not exist yet has an id of zeros.
+    """
+    spec = await parse_spec(services, caller, body.spec, None)
+    choice = OfferChoice(backend=body.backend, name=body.offer, region=body.region)
+    offer, requests = await services.native_requests.read(spec, caller.scope, body.files or {}, choice)
+    return NativePlan(
+        offer=OfferIdentity.model_validate(offer.place_fields()),
+        requests=[NativeRequestText(title=r.title, language=r.language, text=r.text) for r in requests],
+    )
 
 
 @router.get("/training/{ref}/plan", response_model=JobPlanDetails, response_description="The stored plan.")

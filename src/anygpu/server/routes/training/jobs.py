@@ -16,7 +16,7 @@ from anygpu.server.jobs import render
 from anygpu.server.jobs.checkpoint_choice import take_chosen_step
 from anygpu.server.jobs.edit import edited_fields
 from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.jobs.submission_check import require_place, require_runnable
+from anygpu.server.jobs.submission.check import require_place, require_runnable
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.spec.compat import organisation_of, translate
 from anygpu.spec.jobspec import JobSpec

@@ -17,7 +17,7 @@ from anygpu.server.http.route import api_router
 from anygpu.server.jobs.log_search import LogSearch
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.training.jobs import JobRef
-from anygpu.server.routes.training.reports import AttemptNumber, attempt_number
+from anygpu.server.routes.training.reports import AttemptNumber, NodeNumber, attempt_number, node_reports
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.store.logs.page import LogLine
 from anygpu.store.logs.search import LogPattern
@@ -36,13 +36,15 @@ async def list_log_lines(
     services: ServicesDep,
     caller: CallerDep,
     attempt: AttemptNumber = None,
+    node: NodeNumber = 0,
     first: Annotated[int, Query(alias="from", ge=-(2**53), le=2**53)] = 1,
     count: Annotated[int, Query(ge=0, le=2000)] = 200,
 ) -> JsonResponse:
     """Read lines from line `from`; a negative number counts from the end. Long lines can make the page shorter."""
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
-    page = await services.reports.log_lines(view.id, number, first=first, count=count)
+    source = node_reports(view, number, node)
+    page = await services.reports.log_lines(view.id, source, first=first, count=count)
     return JsonResponse(
         {
             "attempt": number,
@@ -62,6 +64,7 @@ async def search_log(
     caller: CallerDep,
     q: Annotated[str, Query(min_length=1, max_length=1000)],
     attempt: AttemptNumber = None,
+    node: NodeNumber = 0,
     case: bool = False,
     regex: bool = False,
     after: LineNumber = None,
@@ -82,7 +85,7 @@ async def search_log(
         )
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
-    search = LogSearch(services.reports, services.clock, view.id, number)
+    search = LogSearch(services.reports, services.clock, view.id, node_reports(view, number, node))
     found = await search.run(LogPattern(q, regex, case), after=after, before=before, limit=limit, count=count)
     hits = [_render_line(line, with_text=text) for line in found.lines]
     answer = {"attempt": number, "hits": hits, "total": found.total, "truncated": found.truncated}
@@ -95,18 +98,23 @@ async def search_log(
     response_class=StreamingResponse,
 )
 async def download_log(
-    ref: JobRef, services: ServicesDep, caller: CallerDep, attempt: AttemptNumber = None
+    ref: JobRef,
+    services: ServicesDep,
+    caller: CallerDep,
+    attempt: AttemptNumber = None,
+    node: NodeNumber = 0,
 ) -> Response:
     """Download the log of an attempt as a file, as far as it is stored now."""
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
-    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', view.name) or view.id}-attempt-{number}.log"
+    source, of_node = node_reports(view, number, node), f"-node-{node}" if node else ""
+    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', view.name) or view.id}-attempt-{number}{of_node}.log"
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "X-Content-Type-Options": "nosniff",
     }
     return StreamingResponse(
-        _read_log(services.reports, view.id, number), 200, headers, "text/plain; charset=utf-8"
+        _read_log(services.reports, view.id, source), 200, headers, "text/plain; charset=utf-8"
     )
 
 

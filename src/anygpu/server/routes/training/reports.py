@@ -27,16 +27,19 @@ from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.downloads import preview_kind
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
-from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.jobs.resolve import require_node, resolve_job
 from anygpu.server.routes.training.jobs import JobRef
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.blobs.checkpoints import FileDownload
 from anygpu.store.blobs.keys import parse_manifest_key
-from anygpu.store.reports import MetricPoint, SeriesSummary
+from anygpu.store.reports import MetricPoint, SeriesSummary, report_number
 
 router = api_router("/api/v1/training/{ref}", tag="results")
 
 AttemptNumber = Annotated[int | None, Query(ge=1, le=1_000_000)]
+NodeNumber = Annotated[
+    int, Query(ge=0, le=1023, description="Which machine of a job on several machines; 0 has rank 0.")
+]
 Offset = Annotated[int, Query(ge=-(2**53), le=2**53)]
 MEBIBYTE = 1024 * 1024
 
@@ -51,15 +54,17 @@ async def get_logs(
     services: ServicesDep,
     caller: CallerDep,
     attempt: AttemptNumber = None,
+    node: NodeNumber = 0,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=16 * MEBIBYTE)] = MEBIBYTE,
 ) -> Response:
     """Read the log from `offset`; a negative offset counts from the end. Headers give the position of the data."""
     view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
+    source = node_reports(view, number, node)
     if number == 0:
         return _log_response(b"", 0, 0, 0)
-    part = await services.reports.log(view.id, number, offset=offset, limit=limit)
+    part = await services.reports.log(view.id, source, offset=offset, limit=limit)
     return _log_response(part.data, part.start, part.end, number)
 
 
@@ -234,3 +239,9 @@ def attempt_number(view: JobView, requested: int | None) -> int:
             "attempts."
         )
     return requested
+
+
+def node_reports(view: JobView, number: int, node: int) -> int:
+    """Return the number under which the reports of one node of an attempt are stored."""
+    require_node(view, node)
+    return report_number(number, node)

@@ -1,7 +1,8 @@
 """Routes for charts: metrics of all attempts of a job, and telemetry of its machines."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
 
@@ -10,19 +11,22 @@ from anygpu.bounds import MAX_INTEGER, MAX_NAME_LENGTH
 from anygpu.events.view import JobView
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.route import api_router
-from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.jobs.resolve import require_node, resolve_job
 from anygpu.server.jobs.telemetry import telemetry_series
 from anygpu.server.routes.training.jobs import JobRef
-from anygpu.server.routes.training.reports import AttemptNumber, attempt_number
+from anygpu.server.routes.training.reports import AttemptNumber, NodeNumber, attempt_number
 from anygpu.server.services import CallerDep, ServicesDep
-from anygpu.store.reports import MetricSamples, ReportState, SeriesSummary
+from anygpu.store.reports import MetricSamples, ReportState, SeriesSummary, report_number
 
+K = TypeVar("K")
+T = TypeVar("T")
 router = api_router("/api/v1/training/{ref}", tag="results")
 
 MAX_NAMES = 50
 MAX_POINTS_PER_ANSWER = 200_000
 MIN_POINTS_PER_ATTEMPT = 100
 MAX_SAMPLES_PER_ANSWER = 8000  # of telemetry
+CONCURRENT_READS = 4  # of one request; the other readers of the database are for other requests
 
 MetricNames = Annotated[
     list[Annotated[str, Query(min_length=1, max_length=MAX_NAME_LENGTH)]],
@@ -41,7 +45,9 @@ async def get_metrics_summary(ref: JobRef, services: ServicesDep, caller: Caller
     view = await resolve_job(services.journal, caller.scope, ref)
     newest = len(view.attempts)
     state = await services.reports.state(view.id, newest)
-    by_attempt = {number: await services.reports.series(view.id, number) for number in range(1, newest + 1)}
+    numbers = range(1, newest + 1)
+    series = await _read_each(numbers, lambda number: services.reports.series(view.id, number))
+    by_attempt = dict(zip(numbers, series, strict=True))
     cursor = state.marks.metric_points
     return JsonResponse({"attempt": newest, "cursor": cursor, "metrics": merge_summaries(by_attempt)})
 
@@ -93,15 +99,31 @@ async def get_metrics_history(
     limited = max(4, min(points, MAX_POINTS_PER_ANSWER // len(names)))
     zoomed = from_step is not None or to_step is not None
     shares = _shares([states[view.id, number] for number in numbers], limited, zoomed=zoomed)
-    attempts = []
-    for number, max_count in zip(numbers, shares, strict=True):
-        samples = await services.reports.samples(
+
+    async def read(share: tuple[int, int]) -> MetricSamples:
+        number, max_count = share
+        return await services.reports.samples(
             view.id, number, names, max_count=max_count, from_step=from_step, to_step=to_step
         )
+
+    attempts = []
+    found = await _read_each([*zip(numbers, shares, strict=True)], read)
+    for number, samples in zip(numbers, found, strict=True):
         columns = [_columns(each, samples) for each in names if each in samples.points]
         if columns:
             attempts.append({"attempt": number, "cursor": samples.cursor, "series": columns})
     return JsonResponse({"attempts": attempts})
+
+
+async def _read_each(keys: Sequence[K], read: Callable[[K], Awaitable[T]]) -> list[T]:
+    """Return what `read` returns for each key, in order. A few reads wait for the database at the same time."""
+    slots = asyncio.Semaphore(CONCURRENT_READS)
+
+    async def read_one(key: K) -> T:
+        async with slots:
+            return await read(key)
+
+    return await asyncio.gather(*(read_one(key) for key in keys))
 
 
 def _attempt_numbers(view: JobView, requested: int | None) -> list[int]:
@@ -134,19 +156,24 @@ async def get_telemetry(
     services: ServicesDep,
     caller: CallerDep,
     attempt: AttemptNumber = None,
+    node: NodeNumber = 0,
     points: Annotated[int, Query(ge=4, le=2000)] = 300,
     from_ms: Milliseconds = None,
     to_ms: Milliseconds = None,
 ) -> JsonResponse:
     """Read the stored use of GPUs, CPU, memory, disk and network in all attempts, or in one. Extremes are kept."""
     view = await resolve_job(services.journal, caller.scope, ref)
+    require_node(view, node)
     numbers = _attempt_numbers(view, attempt)
     most = max(MIN_POINTS_PER_ATTEMPT, MAX_SAMPLES_PER_ANSWER // max(1, len(numbers)))
+    from_s = -1.0 if from_ms is None else from_ms / 1000
+    to_s = float(MAX_INTEGER) if to_ms is None else to_ms / 1000
+
+    async def read(number: int) -> Sequence[Mapping[str, Any]]:
+        return await services.reports.telemetry(view.id, report_number(number, node), max_count=most)
+
     attempts = []
-    for number in numbers:
-        samples = await services.reports.telemetry(view.id, number, max_count=most)
-        from_s = -1.0 if from_ms is None else from_ms / 1000
-        to_s = float(MAX_INTEGER) if to_ms is None else to_ms / 1000
+    for number, samples in zip(numbers, await _read_each(numbers, read), strict=True):
         series = telemetry_series(samples, max_count=points, from_s=from_s, to_s=to_s)
         if series:
             attempts.append({"attempt": number, "series": series})

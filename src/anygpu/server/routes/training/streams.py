@@ -15,7 +15,7 @@ from anygpu.server.encoding import dumps
 from anygpu.server.http.errors import problem_body
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
-from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.jobs.resolve import require_node, resolve_job
 from anygpu.server.live.sockets import encode_frames
 from anygpu.server.live.stream import (
     ALL_KINDS,
@@ -26,6 +26,7 @@ from anygpu.server.live.stream import (
     is_end,
 )
 from anygpu.server.routes.training.jobs import JobRef
+from anygpu.server.routes.training.reports import NodeNumber
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.tenancy.auth import Caller
 from anygpu.tenancy.stream_access import StreamAccess
@@ -76,12 +77,18 @@ async def stream_job(
     attempt: Position = 0,
     log: Position = 0,
     point: Position = 0,
+    node: NodeNumber = 0,
     include: Include = None,
 ) -> StreamingResponse:
-    """Stream events, logs, metrics and progress after the cursor, and then new ones, until the job has ended."""
+    """Stream events, logs, metrics and progress after the cursor, and then new ones, until the job has ended.
+
+    `node` selects the machine whose log and telemetry are streamed, of a job on several machines. Metrics are those of
+    node 0, and are only in its stream.
+    """
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
-    cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
+    require_node(view, node)
+    cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point, node=node)
     return _ndjson(_follow_job(services, caller, view, cursor, include))
 
 
@@ -95,11 +102,13 @@ async def stream_job_socket(
     attempt: Position = 0,
     log: Position = 0,
     point: Position = 0,
+    node: NodeNumber = 0,
     include: Include = None,
 ) -> None:
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
-    cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
+    require_node(view, node)
+    cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point, node=node)
     await _send_to_socket(socket, _follow_job(services, caller, view, cursor, include))
 
 

@@ -12,7 +12,6 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.store.blobs.snapshots import Snapshots
 from anygpu.store.scope import Scope
 from anygpu.suggest import did_you_mean
-from anygpu.trainers.registry import missing_modules
 
 LOCAL = "local"
 SOURCE = "body"
@@ -106,6 +105,8 @@ async def _snapshot_problems(snapshots: Snapshots, organisation: str, manifest: 
 
 def _framework_problems(spec: JobSpec) -> Iterator[Problem]:
     """Yield a problem if the trainer's packages are not installed for this interpreter, which runs local jobs."""
+    from anygpu.trainers.registry import missing_modules  # the start of a server must not load the trainers
+
     if reason := missing_modules_reason(spec, missing_modules()):
         yield Problem(
             "trainer",

@@ -16,7 +16,7 @@ from anygpu.control.clock import Clock
 from anygpu.control.schedule.compare import ReadPastRuns, TermsOf
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer
-from anygpu.server.jobs.code_files import read_code, read_snapshot_code
+from anygpu.server.jobs.submission.code_files import read_code, read_snapshot_code
 from anygpu.spec.jobspec import JobSpec
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.snapshots import Snapshots
@@ -319,6 +319,24 @@ class JobPlanner:
         """Compare the whole workload at all providers, as if the job named no place and had no limits."""
         inputs = await self._gather(spec, organisation, files)
         return await asyncio.to_thread(inputs.rank, _anywhere(spec), allow_paid=True)
+
+    async def first_configured(
+        self, spec: JobSpec, organisation: str, files: Mapping[str, str], accepts: Callable[[Offer], bool]
+    ) -> Offer | None:
+        """Return the best offer of a configured backend that fits the job and that `accepts` accepts.
+
+        Offers that cost money are included, as if the user had agreed to them.
+        """
+        inputs = await self._gather(spec, organisation, files)
+
+        def find() -> Offer | None:
+            ranked = inputs.rank(spec, allow_paid=True, backends=frozenset(inputs.configured))
+            offers = (each.candidate.offer for each in ranked.ranked)
+            return next(
+                (each for each in offers if each.backend in inputs.configured and accepts(each)), None
+            )
+
+        return await asyncio.to_thread(find)
 
     async def _gather(self, spec: JobSpec, organisation: str, files: Mapping[str, str]) -> "_PlanInputs":
         from anygpu.plan.predict.history import past_durations, rough_duration

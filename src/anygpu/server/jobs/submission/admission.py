@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anygpu.backends import registry
 from anygpu.backends.manager import BackendEntry, BackendManager, BackendSource
-from anygpu.control.money import format_dollars
+from anygpu.control.accounting.money import format_dollars
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.errors import MaxCostTooLow, NeedsPaidConsent, NeedsSnapshot, NoBackendFits
 from anygpu.events.offers import LOCAL, Offer
@@ -20,7 +20,7 @@ from anygpu.plan.offers.misfit import (
     rejected_offers,
     unknown_backend,
 )
-from anygpu.server.jobs.planning import CatalogCandidates, JobPlanner
+from anygpu.server.jobs.submission.planning import CatalogCandidates, JobPlanner
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.sections import Resources
 
@@ -133,20 +133,26 @@ class JobAdmission:
         if spec.placement.paid is False or spec.placement.strategy == WAITING_STRATEGY:
             return  # the user chose to wait for an own machine
         if not allows_paid(spec, default=self._allow_paid):
-            raise self._needs_consent(await self._best_offer(spec, organisation, offers), offers, own)
+            best = await self._best_offer(spec, organisation, offers)
+            raise self._needs_consent(best, offers, own, nodes=spec.resources.nodes)
         if spec.limits.max_cost_microusd is not None:
             await self._require_budget(spec, organisation, offers, spec.limits.max_cost_microusd)
 
     def _needs_consent(
-        self, best: "RankedOffer | None", offers: Sequence[Offer], own: Sequence[RejectedOffers]
+        self,
+        best: "RankedOffer | None",
+        offers: Sequence[Offer],
+        own: Sequence[RejectedOffers],
+        *,
+        nodes: int,
     ) -> NeedsPaidConsent:
         offer = best.candidate.offer if best is not None else min(offers, key=_price)
-        described = _describe_offer(offer, best)
+        described = _describe_offer(offer, best, nodes)
         total = described["cost_microusd"]
         predicted = f", about {format_dollars(total)} in total" if total is not None else ""
         return NeedsPaidConsent(
             f"Only machines that cost money can run this job{_reasons_text(own)}. The best offer is {_place(offer)}"
-            f" at {format_dollars(_price(offer))} per hour{predicted}.",
+            f" at {_price_text(offer, nodes)} per hour{predicted}.",
             hint=f"Allow it with {PAID_FLAG} (placement.paid: true), or wait for a machine of your own with --no-paid.",
             offer=described,
             reasons=[asdict(each) for each in own],
@@ -155,12 +161,12 @@ class JobAdmission:
     async def _require_budget(
         self, spec: JobSpec, organisation: str, offers: Sequence[Offer], limit_microusd: int
     ) -> None:
-        least = {each.key: self._least_cost(each) for each in offers}
+        nodes = spec.resources.nodes
+        least = {each.key: nodes * self._least_cost(each) for each in offers}
         cheapest = min(offers, key=lambda each: least[each.key])
         if least[cheapest.key] > limit_microusd:
-            raise _max_cost_too_low(
-                cheapest, f"costs at least {format_dollars(least[cheapest.key])}", limit_microusd
-            )
+            at_least = f"costs at least {format_dollars(least[cheapest.key])}"
+            raise _max_cost_too_low(cheapest, at_least, limit_microusd, nodes=nodes)
         unlimited = spec.model_copy(
             update={"limits": spec.limits.model_copy(update={"max_cost_microusd": None})}
         )
@@ -168,7 +174,7 @@ class JobAdmission:
         expected = best.bill.cost_microusd.expected if best is not None and best.confidence != "low" else 0
         if best is not None and expected > limit_microusd:
             predicted = f"is predicted to cost {format_dollars(round(expected))} in total"
-            raise _max_cost_too_low(best.candidate.offer, predicted, limit_microusd)
+            raise _max_cost_too_low(best.candidate.offer, predicted, limit_microusd, nodes=nodes)
 
     def _least_cost(self, offer: Offer) -> int:
         return offer.billing.cost_microusd(offer.price_microusd_per_hour, self._min_run_s)
@@ -208,20 +214,28 @@ def _place(offer: Offer) -> str:
     return f"{machine}{f' in {where}' if where else ''}{' (spot)' if offer.interruptible else ''}"
 
 
-def _describe_offer(offer: Offer, best: "RankedOffer | None") -> dict[str, Any]:
+def _price_text(offer: Offer, nodes: int) -> str:
+    """Return the price of all nodes together, and how it is made up."""
+    total = format_dollars(_price(offer) * nodes)
+    return f"{total} ({nodes} nodes at {format_dollars(_price(offer))})" if nodes > 1 else total
+
+
+def _describe_offer(offer: Offer, best: "RankedOffer | None", nodes: int) -> dict[str, Any]:
     predicted = best is not None and best.basis != "nothing"
     return {
         **offer.place_fields(),
         "price_microusd_per_hour": offer.price_microusd_per_hour,
+        "nodes": nodes,
+        "total_price_microusd_per_hour": offer.price_microusd_per_hour * nodes,
         "seconds": best.bill.wall_s.expected if best is not None and predicted else None,
         "cost_microusd": round(best.bill.cost_microusd.expected) if best is not None and predicted else None,
     }
 
 
-def _max_cost_too_low(offer: Offer, cost: str, limit_microusd: int) -> MaxCostTooLow:
+def _max_cost_too_low(offer: Offer, cost: str, limit_microusd: int, *, nodes: int) -> MaxCostTooLow:
     return MaxCostTooLow(
         f"The budget of {format_dollars(limit_microusd)} pays for no machine that can run this job. The cheapest,"
-        f" {_place(offer)} at {format_dollars(_price(offer))} per hour, {cost}.",
+        f" {_place(offer)} at {_price_text(offer, nodes)} per hour, {cost}.",
         hint="Raise the budget with --max-cost (limits.max_cost), or change what the job needs.",
-        offer=_describe_offer(offer, None),
+        offer=_describe_offer(offer, None, nodes),
     )

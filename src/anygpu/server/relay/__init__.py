@@ -1,0 +1,1 @@
+"""The server's side of the relay: find the requests of agents in their mailboxes, and answer them."""
