@@ -48,7 +48,7 @@ def connect(name: str = "", *, start: bool = False) -> Client:
 def _locator(context: Context, start: bool) -> EndpointLocator:
     if context.is_embedded:
         return _EmbeddedLocator(start)
-    return lambda: contexts.endpoint_of(context)
+    return contexts.locator_of(context)
 
 
 class _EmbeddedLocator:

@@ -71,6 +71,9 @@ def _report_failure(error: BaseException) -> int:
     if isinstance(error, AnygpuError):
         print_message(str(error))
         return exit_code_of(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        print(error.format_message(), file=sys.stderr)
+        return USAGE
     if isinstance(error, click.ClickException):
         print_message(_usage_message(error))
         return USAGE

@@ -56,7 +56,7 @@ SECTIONS = {
         ),
         CommandInfo("ls", "jobs.jobs", "list jobs"),
         CommandInfo("show", "jobs.jobs", "show the details of a job"),
-        CommandInfo("logs", "jobs.outputs", "print a job's output"),
+        CommandInfo("logs", "jobs.logs", "print a job's output"),
         CommandInfo("watch", "jobs.watch", "show a job's charts, progress and telemetry live"),
         CommandInfo("start", "jobs.jobs", "start waiting jobs before others"),
         CommandInfo("edit", "jobs.edit", "change the name, tags or notes of a job"),
@@ -76,8 +76,10 @@ SECTIONS = {
     ),
     "Data": (CommandInfo("dataset", "admin.dataset", "check, count, split and convert a dataset"),),
     "Machines": (
-        CommandInfo("backend", "admin.backend", "configure cloud accounts and other backends"),
+        CommandInfo("backend", "admin.backend", "configure cloud accounts, clusters and other backends"),
         CommandInfo("host", "admin.host", "use your own machines over SSH"),
+        CommandInfo("worker", "admin.worker", "run a Celery worker that starts jobs on a GPU"),
+        CommandInfo("workers", "admin.worker", "start, stop, list and scale workers in the background"),
         CommandInfo("catalog", "admin.catalog", "show and update GPU prices"),
         CommandInfo("machine", "admin.machine", "list and end rented machines"),
         CommandInfo("sweep", "admin.machine", "end machines and resources that no job owns"),
@@ -92,6 +94,7 @@ SECTIONS = {
         CommandInfo("token", "admin.access", "create and revoke API tokens"),
         CommandInfo("secret", "admin.access", "store values that jobs need, such as API keys"),
         CommandInfo("gc", "admin.server", "delete old logs, metrics and files"),
+        CommandInfo("server", "admin.move", "move the server's database to PostgreSQL"),
     ),
     "Help": (
         CommandInfo("config", "admin.config", "show settings and where each comes from"),
@@ -135,7 +138,7 @@ class RootGroup(SuggestingGroup):
 @click.option("--version", "wants_version", is_flag=True, help="Print the version.")
 @click.pass_context
 def anygpu(context: click.Context, wants_version: bool) -> None:
-    """Train machine learning models on any GPU: your own machines or any cloud.
+    """Train machine learning models on any GPU: your own machines, clusters or any cloud.
 
     \b
       anygpu run train.py --epochs 3     run a script on this computer and follow its output

@@ -122,21 +122,35 @@ class Client:
         )
 
     def logs(
-        self, job_id: str, *, attempt: int | None = None, offset: int = 0, limit: int | None = None
+        self,
+        job_id: str,
+        *,
+        attempt: int | None = None,
+        node: int | None = None,
+        offset: int = 0,
+        limit: int | None = None,
     ) -> tuple[bytes, int, int]:
         """Return log bytes, the offset after these bytes, and the number of the attempt that wrote them."""
-        query = {"attempt": attempt, "offset": offset, "limit": limit}
+        query = {"attempt": attempt, "node": node, "offset": offset, "limit": limit}
         answer = self.http.request("GET", _job_path(job_id, "logs"), query=query)
         end = int(answer.headers.get("x-log-start", offset)) + len(answer.data)
         return answer.data, end, int(answer.headers.get("x-log-attempt", attempt or 0))
 
-    def log_lines(self, job_id: str, *, attempt: int | None = None, first: int = 1, count: int = 200) -> Json:
+    def log_lines(
+        self,
+        job_id: str,
+        *,
+        attempt: int | None = None,
+        node: int | None = None,
+        first: int = 1,
+        count: int = 200,
+    ) -> Json:
         """Return `count` lines of a log from line `first`; a negative number counts from the end."""
-        query = {"attempt": attempt, "from": first, "count": count}
+        query = {"attempt": attempt, "node": node, "from": first, "count": count}
         return self._get(_job_path(job_id, "logs/lines"), query)
 
     def search_log(self, job_id: str, text: str, **options: Any) -> Json:
-        """Search a log. The options are those of the route: `attempt`, `case`, `regex`, `after`, `before`, `limit`."""
+        """Search a log. The options are those of the route: `attempt`, `node`, `case`, `regex`, `after`, `limit`, …"""
         query = {
             name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()
         }
@@ -174,11 +188,12 @@ class Client:
         *,
         points: int = 300,
         attempt: int | None = None,
+        node: int | None = None,
         from_ms: int | None = None,
         to_ms: int | None = None,
     ) -> Json:
         """Return the stored use of GPUs, CPU, memory, disk and network in every attempt."""
-        query = {"points": points, "attempt": attempt, "from_ms": from_ms, "to_ms": to_ms}
+        query = {"points": points, "attempt": attempt, "node": node, "from_ms": from_ms, "to_ms": to_ms}
         return self._get(_job_path(job_id, "telemetry"), query)
 
     def events(self, job_id: str, *, after: int = 0, limit: int | None = None) -> Json:
@@ -204,12 +219,19 @@ class Client:
         *,
         include: Sequence[str] = (),
         cursor: StreamCursor = START,
+        node: int = 0,
         patience_s: float = PATIENCE_S,
         on_break: Callable[[AnygpuError], None] = lambda _: None,
     ) -> MessageStream:
-        path = _job_path(job_id, "stream")
+        """Follow a job. `node` is the machine whose log is followed, of a job on several machines."""
         return MessageStream(
-            self.http, path, include=include, cursor=cursor, patience_s=patience_s, on_break=on_break
+            self.http,
+            _job_path(job_id, "stream"),
+            include=include,
+            cursor=cursor,
+            node=node,
+            patience_s=patience_s,
+            on_break=on_break,
         )
 
     def project_stream(self, *, after: int = 0, patience_s: float = PATIENCE_S) -> MessageStream:
@@ -265,6 +287,22 @@ class Client:
         """
         body = {"spec": dict(spec), "files": dict(files)}
         return self._post(f"{ROOT}/plan", body, query={"limit": limit}, repeatable=True)
+
+    def native_requests(
+        self,
+        spec: Mapping[str, Any],
+        files: Mapping[str, str] | None = None,
+        *,
+        backend: str = "",
+        offer: str = "",
+        region: str = "",
+    ) -> Json:
+        """Return the requests that a backend would send to start a job, without credentials. Nothing is started.
+
+        `backend`, `offer` and `region` choose an offer of a plan; without them it is the best one.
+        """
+        body = {"spec": dict(spec), "files": dict(files or {}), "backend": backend, "offer": offer}
+        return self._post(f"{ROOT}/plan/native", {**body, "region": region}, repeatable=True)
 
     def trainers(self) -> list[Json]:
         """Return the trainers with their settings as JSON schemas."""

@@ -15,6 +15,7 @@ from typing import Any
 from anygpu.errors import NotFound, Unauthorized
 from anygpu.files import write_atomic
 from anygpu.paths import config_path
+from anygpu.sdk.failover import FailoverLocator, split_urls
 from anygpu.sdk.http import Endpoint
 
 EMBEDDED = "local"
@@ -22,7 +23,10 @@ EMBEDDED = "local"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A named server. A context without a URL means the server on this computer."""
+    """A named server. A context without a URL means the server on this computer.
+
+    `url` may be a list, separated by commas: the addresses of several servers that share a database.
+    """
 
     name: str
     url: str = ""
@@ -32,6 +36,10 @@ class Context:
     @property
     def is_embedded(self) -> bool:
         return not self.url
+
+    @property
+    def urls(self) -> list[str]:
+        return split_urls(self.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +114,19 @@ def _from_environment(url: str, environ: Mapping[str, str]) -> Context:
             "ANYGPU_URL is set, but ANYGPU_TOKEN is not.",
             hint="Set both, or unset ANYGPU_URL and use `anygpu login`.",
         )
-    return Context("environment", url.rstrip("/"), token, origin="ANYGPU_URL")
+    if not split_urls(url):
+        raise NotFound(
+            f"ANYGPU_URL = {url!r} contains no address of a server.",
+            hint="Write it as https://host or https://host:port; several are separated by commas.",
+        )
+    return Context("environment", ",".join(split_urls(url)), token, origin="ANYGPU_URL")
 
 
 def endpoint_of(context: Context) -> Endpoint:
-    return Endpoint(context.url, context.token)
+    """Return the URL of the context's first server, and its token."""
+    return Endpoint(context.urls[0], context.token)
+
+
+def locator_of(context: Context) -> FailoverLocator:
+    """Return a locator that uses another server of the context if one fails."""
+    return FailoverLocator(context.urls, context.token)

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode, urlsplit
 
 from anygpu import errors
@@ -24,7 +24,10 @@ _BY_STATUS = {
     413: errors.TooLarge,
     422: errors.InvalidSpec,
     429: errors.RateLimited,
-    503: errors.StoreBusy,
+    # A proxy in front of the server answers so while the server does not run. The server's own errors have codes.
+    502: errors.ServerUnreachable,
+    503: errors.ServerUnreachable,
+    504: errors.ServerUnreachable,
     507: errors.StorageFull,
 }
 _STANDARD_KEYS = {"type", "title", "status", "code", "detail", "hint", "retryable", "problems"}
@@ -89,6 +92,7 @@ def _problem_document(content_type: str, body: bytes) -> dict[str, Any]:
 TRIES = 5
 FIRST_DELAY_S = 0.1
 MAX_DELAY_S = 2.0
+FAILOVER_CONNECT_S = 3.0  # if another server can be asked, this one must accept a connection sooner
 _CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 _IDEMPOTENT_METHODS = {"GET", "HEAD", "PUT", "DELETE"}
 
@@ -108,6 +112,16 @@ class EndpointLocator(Protocol):
     """
 
     def __call__(self) -> Endpoint: ...
+
+
+@runtime_checkable
+class SupportsFailover(Protocol):
+    """A locator of several servers: it can use another one if the current one fails."""
+
+    @property
+    def has_others(self) -> bool: ...
+
+    def skip(self, failed: Endpoint) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +146,7 @@ class ServerConnection:
         self._endpoint: Endpoint | None = None
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket | None = None
+        self._is_connected = False  # whether the newest request may have reached a server
 
     def another(self) -> "ServerConnection":
         """Return a second connection to the same server, for another thread or while a stream is open."""
@@ -186,8 +201,10 @@ class ServerConnection:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def reset(self) -> None:
-        """Close the connection. The next request locates the server again."""
+        """Close the connection. The next request locates the server again, and uses another one if there is one."""
         self.close()
+        if self._endpoint is not None and isinstance(self._locate, SupportsFailover):
+            self._locate.skip(self._endpoint)
         self._endpoint = None
 
     def _with_retries(self, call: Callable[[], ApiResponse], safe: bool) -> ApiResponse:
@@ -195,11 +212,18 @@ class ServerConnection:
             try:
                 return call()
             except AnygpuError as error:
-                if not error.retryable or not safe:
+                if not error.retryable or not (safe or self._can_ask_another()):
                     raise
             time.sleep(backoff_s(turn))
             self.reset()
         return call()
+
+    def _can_ask_another(self) -> bool:
+        """Return whether a request that must not be repeated can go to another server: it has reached none."""
+        return self._has_others() and not self._is_connected
+
+    def _has_others(self) -> bool:
+        return isinstance(self._locate, SupportsFailover) and self._locate.has_others
 
     def _request_once(
         self,
@@ -229,6 +253,7 @@ class ServerConnection:
         headers: Mapping[str, str] | None,
     ) -> http.client.HTTPResponse:
         payload, kind = _encode_body(body)
+        self._is_connected = False
         try:
             connection = self._open_connection()
             connection.request(method, _request_target(path, query), payload, self._headers(kind, headers))
@@ -241,7 +266,10 @@ class ServerConnection:
         if self._connection is not None and _is_closed_by_server(self._connection):
             self.close()
         if self._connection is None:
-            self._connection = _new_connection(self.endpoint.url, self._timeout_s)
+            limit_s = min(self._timeout_s, FAILOVER_CONNECT_S) if self._has_others() else self._timeout_s
+            self._connection = _new_connection(self.endpoint.url, limit_s)
+            self._connection.connect()
+        self._is_connected = True
         if self._connection.sock is not None:
             self._connection.sock.settimeout(self._timeout_s)
         return self._connection

@@ -120,38 +120,45 @@ class Job:
         """
         return Monitor(self._client, self.id)
 
-    def logs(self, *, follow: bool = False) -> Iterator[str]:
+    def logs(self, *, follow: bool = False, node: int = 0) -> Iterator[str]:
         """Yield the output lines of the newest attempt.
 
-        With `follow`, yield the lines of every attempt until the job ends.
+        With `follow`, yield the lines of every attempt until the job ends. `node` is the machine whose output is read,
+        of a job on several machines.
         """
-        chunks = self._live_log() if follow else self._stored_log()
+        chunks = self._live_log(node) if follow else self._stored_log(node)
         return _split_lines(chunks)
 
     def log_lines(
-        self, first: int = 1, count: int = 200, *, attempt: int | None = None
+        self, first: int = 1, count: int = 200, *, attempt: int | None = None, node: int = 0
     ) -> list[dict[str, Any]]:
         """Return `count` lines from line `first`, each with `number`, `offset` and `text`.
 
-        The first line is 1, and a negative number counts from the end. Long lines can make the list shorter.
+        The first line is 1, and a negative number counts from the end. Long lines can make the list shorter. `node` is
+        the machine whose output is read, of a job on several machines.
         """
         lines: list[dict[str, Any]] = self._client.log_lines(
-            self.id, attempt=attempt, first=first, count=count
+            self.id, attempt=attempt, node=node, first=first, count=count
         )["lines"]
         return lines
 
     def search_log(
-        self, text: str, *, regex: bool = False, case: bool = False, attempt: int | None = None
+        self,
+        text: str,
+        *,
+        regex: bool = False,
+        case: bool = False,
+        attempt: int | None = None,
+        node: int = 0,
     ) -> Iterator[dict[str, Any]]:
         """Yield the matching lines, each with `number`, `offset` and `text`.
 
-        Upper and lower case are distinguished only with `case`.
+        Upper and lower case are distinguished only with `case`. `node` is the machine whose output is searched.
         """
         after: int | None = 0
+        options = {"regex": regex, "case": case, "node": node, "limit": 1000, "count": False}
         while after is not None:
-            page = self._client.search_log(
-                self.id, text, regex=regex, case=case, attempt=attempt, after=after, limit=1000, count=False
-            )
+            page = self._client.search_log(self.id, text, attempt=attempt, after=after, **options)
             attempt, after = page["attempt"] or None, page["next"]
             yield from page["hits"]
 
@@ -180,9 +187,12 @@ class Job:
                 history[series["name"]][attempt["attempt"]] = [list(point) for point in columns]
         return history
 
-    def telemetry(self, *, points: int = 300) -> dict[int, dict[str, list[list[float]]]]:
-        """Return the use of the machine, by the number of the attempt: a list of `[time, value]` for each series."""
-        answer = self._client.telemetry(self.id, points=points)
+    def telemetry(self, *, points: int = 300, node: int = 0) -> dict[int, dict[str, list[list[float]]]]:
+        """Return the use of the machine, by the number of the attempt: a list of `[time, value]` for each series.
+
+        `node` is the number of the machine, of a job on several machines.
+        """
+        answer = self._client.telemetry(self.id, points=points, node=node)
         return {
             attempt["attempt"]: {series["name"]: series["points"] for series in attempt["series"]}
             for attempt in answer["attempts"]
@@ -278,17 +288,17 @@ class Job:
             alarm.cancel()
         return ended
 
-    def _stored_log(self) -> Iterator[bytes]:
+    def _stored_log(self, node: int) -> Iterator[bytes]:
         offset, attempt = 0, None
         while True:
-            data, offset, attempt = self._client.logs(self.id, attempt=attempt, offset=offset)
+            data, offset, attempt = self._client.logs(self.id, attempt=attempt, node=node, offset=offset)
             if not data:
                 return
             yield data
 
-    def _live_log(self) -> Iterator[bytes]:
+    def _live_log(self, node: int) -> Iterator[bytes]:
         with closing(self._client.another()) as following:
-            stream = following.stream(self.id, include=("logs",))
+            stream = following.stream(self.id, include=("logs",), node=node)
             yield from (message["data"] for message in stream if message["kind"] == "log")
 
 

@@ -21,13 +21,14 @@ from anygpu.sdk.upload.requirements import Requirements, placement_from
 class Platform:
     """A server to submit jobs to: ANYGPU_URL, else the current context, else the server on this computer.
 
-    The server on this computer is started if it is not running.
+    The server on this computer is started if it is not running. `url` may be a list of several servers that share a
+    database, separated by commas; if one fails, another is used.
     """
 
     def __init__(
         self, url: str = "", token: str = "", *, context: str = "", state: str | Path | None = None
     ) -> None:
-        self._context = Context("argument", url.rstrip("/"), token) if url else contexts.find_context(context)
+        self._context = Context("argument", url, token) if url else contexts.find_context(context)
         if state is not None:
             self._context = Context(contexts.EMBEDDED)
         self.client = Client(locator_for(self._context, Path(state) if state is not None else None))
@@ -90,7 +91,7 @@ def locator_for(context: Context, state: Path | None = None) -> EndpointLocator:
     The server on this computer is started if necessary.
     """
     if not context.is_embedded:
-        return lambda: Endpoint(context.url, context.token)
+        return contexts.locator_of(context)
 
     def here() -> Endpoint:
         from anygpu.sdk import embedded

@@ -83,13 +83,14 @@ class MessageStream:
         *,
         include: Sequence[str] = (),
         cursor: StreamCursor = START,
+        node: int = 0,
         patience_s: float = PATIENCE_S,
         on_break: Callable[[AnygpuError], None] = lambda _: None,
     ) -> None:
         self.cursor = cursor
         self._http = http
         self._path = path
-        self._include = ",".join(include) or None
+        self._selection = {"include": ",".join(include) or None, "node": node or None}
         self._patience_s = patience_s
         self._on_break = on_break
         self._closing = threading.Event()
@@ -132,7 +133,7 @@ class MessageStream:
         self._http.abort()
 
     def _messages(self) -> Iterator[Message]:
-        query = {**self.cursor.query(), "include": self._include}
+        query = {**self.cursor.query(), **self._selection}
         response = self._http.open(self._path, query, silence_s=SILENCE_S)
         if self._interrupted.is_set():
             raise ServerUnreachable("The connection to the server was interrupted. Try again.")

@@ -1,7 +1,7 @@
 """Build the backends from the settings file and the stored profiles."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from anygpu.backends.local import LocalBackend
 from anygpu.backends.manager import BackendEntry, BackendManager, SettingsBackend, built_in_entry
 from anygpu.backends.options import credential_fields, parse_options
 from anygpu.backends.registry import BackendContext
+from anygpu.backends.relay.contract import NO_RELAYS, Relays, RelayTransport
 from anygpu.control.clock import WakeSignal
 from anygpu.errors import AnygpuError
 from anygpu.server.jobs.resolve import uuid_prefix
@@ -34,7 +35,9 @@ async def open_backends(
     agent_url: str,
     organisation: str,
     wake: WakeSignal,
+    now_ms: Callable[[], int],
     stack: AsyncExitStack,
+    relays: Relays = NO_RELAYS,
 ) -> BackendManager:
     """Build the backend manager. It opens the configured backends in background tasks."""
     context = BackendContext(
@@ -43,14 +46,16 @@ async def open_backends(
         pins=settings.state / "pins",
         on_change=lambda name: _wake_job(wake, name),
         attended=not settings.embedded,
+        relays=relays,
     )
     backends = BackendManager(
-        _built_in_backends(settings, organisation, wake, stack),
+        _built_in_backends(settings, organisation, wake, relays, stack),
         [_settings_backend(name, table, organisation) for name, table in settings.backends.items()],
         profiles,
         context,
         on_open=lambda: wake.set(NO_JOB),
         report=log.failure,
+        now_ms=now_ms,
     )
     stack.push_async_callback(backends.close)
     await backends.refresh()
@@ -58,7 +63,7 @@ async def open_backends(
 
 
 def _built_in_backends(
-    settings: Settings, organisation: str, wake: WakeSignal, stack: AsyncExitStack
+    settings: Settings, organisation: str, wake: WakeSignal, relays: Relays, stack: AsyncExitStack
 ) -> list[BackendEntry]:
     if not settings.local.enabled:
         return []
@@ -68,11 +73,22 @@ def _built_in_backends(
         cpus=settings.local.cpus or None,
         single_server=settings.embedded,
         on_exit=lambda name: _wake_job(wake, name),
+        relay=_local_relay(settings, relays),
     )
     stack.callback(local.close)
     if settings.server.control:
         asyncio.get_running_loop().call_later(PREWARM_DELAY_S, local.prewarm)
     return [built_in_entry(local, organisation, settings.local.organisations)]
+
+
+def _local_relay(settings: Settings, relays: Relays) -> RelayTransport | None:
+    try:
+        return relays.choose(settings.local.relay)
+    except AnygpuError as error:
+        raise InvalidSettings(
+            f"The setting local.relay = {settings.local.relay!r} cannot be used. {error.message}",
+            hint=error.hint,
+        ) from error
 
 
 def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) -> SettingsBackend:

@@ -1,5 +1,6 @@
 """Build the control loop, the agent service and the price catalog from the settings."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import get_args
@@ -11,15 +12,18 @@ from anygpu.control.build import ControlServices, assemble_supervisor
 from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
 from anygpu.control.schedule.compare import OfferComparer, TermsOf
 from anygpu.control.supervisor import Supervisor
+from anygpu.control.term import PeriodicTask
 from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
 from anygpu.plan.offers.candidates import BackendTerms
 from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
-from anygpu.server.jobs.planning import CatalogCandidates
+from anygpu.server.jobs.submission.planning import CatalogCandidates
 from anygpu.server.process import log
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
 from anygpu.settings import InvalidSettings, QueueSettings, Settings, config_path
 from anygpu.tenancy.secrets import JobSecrets
 from anygpu.wiring.stores import Stores
+
+AgentUrls = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,7 @@ class Runtime:
 
 
 def build_agent_service(
-    stores: Stores, tickets: Tickets, runtime: Runtime, policy: ControlPolicy
+    stores: Stores, tickets: Tickets, runtime: Runtime, policy: ControlPolicy, agent_urls: AgentUrls
 ) -> AgentService:
     return AgentService(
         stores.journal,
@@ -45,6 +49,7 @@ def build_agent_service(
         runtime.clock,
         runtime.wake,
         policy,
+        agent_urls,
     )
 
 
@@ -56,7 +61,9 @@ def build_supervisor(
     runtime: Runtime,
     policy: ControlPolicy,
     agent_url: str,
+    agent_urls: AgentUrls,
     leader: str,
+    further_tasks: Callable[[], Sequence[PeriodicTask]],
 ) -> Supervisor:
     services = ControlServices(
         journal=stores.journal,
@@ -70,8 +77,11 @@ def build_supervisor(
         wake=runtime.wake,
         policy=policy,
         agent_url=lambda: agent_url,
+        agent_urls=agent_urls,
         report=log.failure,
         is_visible=backends.visible,
+        health=backends,
+        further_tasks=further_tasks,
     )
     return assemble_supervisor(services, leader)
 

@@ -5,17 +5,18 @@ import getpass
 import hashlib
 import hmac
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from anygpu import __version__
 from anygpu.backends.manager import BackendManager
+from anygpu.control.accounting.outcomes import OutcomeRecorder, PastRuns
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.jobs import Jobs
-from anygpu.control.outcomes import OutcomeRecorder, PastRuns
 from anygpu.control.schedule.compare import OfferComparer
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.control.supervisor import Supervisor
@@ -26,12 +27,13 @@ from anygpu.server.app import build_api, with_access_checks
 from anygpu.server.encoding import format_time
 from anygpu.server.http.middleware import AccessRules
 from anygpu.server.http.origins import Origin, accepted_hosts, parse_origin
-from anygpu.server.jobs.admission import JobAdmission
 from anygpu.server.jobs.costs import CostReader
 from anygpu.server.jobs.machines import load_inventory
-from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.project_summary import OrphanCounter
 from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.jobs.submission.admission import JobAdmission
+from anygpu.server.jobs.submission.native import NativeRequestReader
+from anygpu.server.jobs.submission.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.summaries import SummaryReader
 from anygpu.server.live.hub import Hub
 from anygpu.server.live.stream import StreamSources
@@ -43,12 +45,16 @@ from anygpu.server.process.descriptors import connections_per_listener, raise_de
 from anygpu.server.process.listeners import UvicornListener, freeze_gc, local_url
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import OutcomeWriter, Retention
+from anygpu.server.process.registry import ServerRegistry
 from anygpu.server.services import Services
 from anygpu.settings import InvalidSettings, LimitSettings, Settings
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import Journal, OnCommit
 from anygpu.store.scope import Scope
+from anygpu.store.sql.engine.database import Database
+from anygpu.store.sql.engine.schema import SCHEMA_VERSION
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.servers import ServerRecord, ServerTable
 from anygpu.store.sql.tokens import Tokens
 from anygpu.tenancy.auth import Authenticator, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles
@@ -62,6 +68,7 @@ from anygpu.wiring.control import (
     control_policy,
     terms_by_backend,
 )
+from anygpu.wiring.relay import build_relays, relay_tasks
 from anygpu.wiring.stores import (
     build_retention,
     key_rotation,
@@ -71,6 +78,8 @@ from anygpu.wiring.stores import (
 )
 
 ORGANISATION, PROJECT = "local", "default"
+STOP_LIMIT_S = 5.0
+LOAD_ROUTES_DELAY_S = 0.5  # the routes that the start leaves out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +106,7 @@ class ServerParts:
     backends: BackendManager
     recording: OutcomeWriter
     recorder: OutcomeRecorder
+    registry: ServerRegistry | None  # None: no other server can use the same database
 
 
 @asynccontextmanager
@@ -113,13 +123,18 @@ async def run_server(settings: Settings, *, accept_new_keys: bool = False) -> As
         agent_socket = state.bind_agents(
             settings.state, settings.server.agent_host, settings.server.agent_port
         )
-        parts = await _assemble(settings, local_url(agent_socket), stack, accept_new_keys=accept_new_keys)
+        urls = ListenerUrls(api=local_url(api_socket), agents=local_url(agent_socket))
+        parts = await _assemble(settings, urls, stack, accept_new_keys=accept_new_keys)
         services = parts.services
         await parts.retention.check_start()
         await _start_listeners(settings, services, api_socket, agent_socket, stack)
+        if parts.registry is not None:
+            await parts.registry.renew()
+            await stack.enter_async_context(_background(parts.registry.run()))
         await stack.enter_async_context(_background(parts.backends.follow(REFRESH_EVERY_S)))
         await stack.enter_async_context(_background(services.stream_access.run()))
         if settings.server.control:
+            stack.push_async_callback(_within_limit, parts.supervisor.release_lease)
             await stack.enter_async_context(_background(parts.supervisor.run()))
             await stack.enter_async_context(_background(parts.retention.run_every(settings.store.gc_every_s)))
             await stack.enter_async_context(_background(parts.recording.run(parts.recorder)))
@@ -130,8 +145,16 @@ async def run_server(settings: Settings, *, accept_new_keys: bool = False) -> As
         services.stream_sources.hub.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerUrls:
+    """The URLs of the two listeners, as programs on this machine reach them."""
+
+    api: str
+    agents: str
+
+
 async def _assemble(
-    settings: Settings, agent_url: str, stack: AsyncExitStack, *, accept_new_keys: bool
+    settings: Settings, urls: ListenerUrls, stack: AsyncExitStack, *, accept_new_keys: bool
 ) -> ServerParts:
     database = await open_stored_database(settings, stack)
     keys = ServerKeys.from_root(await open_server_keys(settings, database, accept_new=accept_new_keys))
@@ -144,13 +167,19 @@ async def _assemble(
         settings,
         stores.profiles,
         secret=keys.machines,
-        agent_url=agent_url,
+        agent_url=urls.agents,
         organisation=ORGANISATION,
         wake=runtime.wake,
+        now_ms=runtime.clock.wall_ms,
+        relays=build_relays(settings, stores.blobs),
         stack=stack,
     )
     retention = build_retention(settings, stores, runtime.clock)
-    agents_go_to = settings.server.agent_url or agent_url
+    agents_go_to = settings.server.agent_url or urls.agents
+    leader = state.leader_name(settings.state, alone=settings.embedded)
+    registry = _registry(settings, database, runtime.clock, leader, urls)
+    own_urls = [url for url in (agents_go_to, _shared_agent_url(settings)) if url]
+    agent_urls = registry.agent_urls if registry is not None else lambda: own_urls
     reader, plans = (
         AnalysisReader(stores.blobs, stores.uploads, stores.snapshots, policy.own_organisation),
         Plans(stores.blobs),
@@ -162,7 +191,7 @@ async def _assemble(
     stream_access = StreamAccessWatch(tokens, runtime.clock.wall_ms, log.failure)
     access = Authenticator(tokens, runtime.clock.wall_ms, stream_access.on_revoked)
     await _ensure_own_token(settings, access)
-    offer_cache = OfferCache(backends, runtime.clock, policy)
+    offer_cache = OfferCache(backends, runtime.clock, policy, backends)
     planner = JobPlanner(
         backends,
         offer_cache,
@@ -200,7 +229,7 @@ async def _assemble(
             policy.own_organisation,
             admission,
         ),
-        agents=build_agent_service(stores, tickets, runtime, policy),
+        agents=build_agent_service(stores, tickets, runtime, policy, agent_urls),
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,
         uploads=stores.uploads,
@@ -229,6 +258,7 @@ async def _assemble(
             key_rotation(settings, stores),
         ),
         planner=planner,
+        native_requests=NativeRequestReader(backends, planner, policy, agents_go_to),
         plans=plans,
         limits=settings.limits,
         allow_paid=policy.allow_paid,
@@ -239,9 +269,19 @@ async def _assemble(
         retention=retention,
         check_ready=_readiness_check(stores.journal),
     )
-    leader = state.leader_name(settings.state, alone=settings.embedded)
     comparer = OfferComparer(reader, plans, runtime.clock, past_runs, terms_of, allow_paid=policy.allow_paid)
-    leading = build_supervisor(stores, backends, comparer, tickets, runtime, policy, agents_go_to, leader)
+    leading = build_supervisor(
+        stores,
+        backends,
+        comparer,
+        tickets,
+        runtime,
+        policy,
+        agents_go_to,
+        agent_urls,
+        leader,
+        relay_tasks(services, backends, runtime.clock),
+    )
     return ServerParts(
         services=services,
         supervisor=leading,
@@ -249,7 +289,48 @@ async def _assemble(
         backends=backends,
         recording=recording,
         recorder=OutcomeRecorder(stores.journal, stores.reports, stores.outcomes, log.failure),
+        registry=registry,
     )
+
+
+def _registry(
+    settings: Settings, database: Database, clock: SystemClock, name: str, urls: ListenerUrls
+) -> ServerRegistry | None:
+    """Return what records this process in the shared database. None if no other server can use the database."""
+    if settings.embedded:
+        return None
+    record = ServerRecord(
+        id=name,
+        host=socket.gethostname(),
+        url=settings.server.public_url or urls.api,
+        agent_url=settings.server.agent_url or urls.agents,
+        version=__version__,
+        schema_version=SCHEMA_VERSION,
+        started_at_ms=clock.wall_ms(),
+    )
+    ttl_s = settings.control.leader_ttl_s
+    return ServerRegistry(
+        ServerTable(database),
+        record,
+        clock,
+        ttl_s=ttl_s,
+        on_too_new=_stop_process,
+        shared_url=_shared_agent_url(settings),
+    )
+
+
+def _shared_agent_url(settings: Settings) -> str:
+    url = settings.server.agent_shared_url
+    if url and not url.startswith(("http://", "https://")):
+        raise InvalidSettings(
+            f"The setting server.agent_shared_url = {url!r} is not a URL.",
+            hint="Write it as http://host:port.",
+        )
+    return url
+
+
+def _stop_process() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _orphan_count(backends: BackendManager, journal: Journal) -> Callable[[], Awaitable[int]]:
@@ -289,9 +370,11 @@ async def _start_listeners(
     stack: AsyncExitStack,
 ) -> None:
     grace_s, limits = settings.server.shutdown_grace_s, _connection_limits(settings.limits)
+    api = build_api(services)
+    asyncio.get_running_loop().call_later(LOAD_ROUTES_DELAY_S, api.load_routes)
     listeners = [
         UvicornListener(
-            with_access_checks(build_api(services), services, _gate_rules(settings)),
+            with_access_checks(api, services, _gate_rules(settings)),
             api_socket,
             grace_s=grace_s,
             limits=limits,
@@ -330,7 +413,15 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        # A database that does not answer must not delay the stop of the server.
+        await asyncio.wait({task}, timeout=STOP_LIMIT_S)
+
+
+async def _within_limit(stop: Callable[[], Awaitable[None]]) -> None:
+    """Run a step of the stop of the server. A database that does not answer must not delay the stop."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_LIMIT_S):
+            await stop()
 
 
 def _gate_rules(settings: Settings) -> AccessRules:

@@ -1,6 +1,6 @@
 """Open the database and the blob store, and build the stores that use them: journal, reports, secrets, …"""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,7 +66,9 @@ async def open_server_keys(settings: Settings, database: Database, *, accept_new
 
 
 def open_stores(settings: Settings, database: Database, secret: bytes, on_commit: OnCommit) -> Stores:
-    blobs = open_blobs(settings.blobs_url, secret=secret, options=_blob_options(settings))
+    blobs = open_blobs(
+        settings.blobs_url, secret=secret, options=parse_blob_options(settings.store.blob_options)
+    )
     uploads = Uploads(blobs, url_life_s=settings.store.signed_url_s)
     limits = SnapshotLimits(settings.limits.snapshot_bytes, settings.limits.snapshot_files)
     return Stores(
@@ -124,13 +126,13 @@ def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitab
     return lambda new_key: rotate_keys(stores.database, vault, new_key=new_key)
 
 
-def _blob_options(settings: Settings) -> dict[str, Any]:
+def parse_blob_options(texts: Sequence[str]) -> dict[str, Any]:
     """Parse the setting `store.blob_options`, a list of `name=value` texts.
 
     `endpoint=http://…` is an option of the blob store, `client.allow_http=true` one of its HTTP client.
     """
     options: dict[str, Any] = {}
-    for text in settings.store.blob_options:
+    for text in texts:
         name, _, value = text.partition("=")
         part, dot, key = name.strip().partition(".")
         if dot:

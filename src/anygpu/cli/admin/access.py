@@ -12,7 +12,8 @@ from anygpu.cli.root import SuggestingGroup
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.sdk.client import Client
-from anygpu.sdk.context import EMBEDDED, Context, endpoint_of, find_context, load_contexts, save_contexts
+from anygpu.sdk.context import EMBEDDED, Context, find_context, load_contexts, locator_of, save_contexts
+from anygpu.sdk.failover import split_urls
 
 
 @click.group(name="secret", cls=SuggestingGroup)
@@ -74,21 +75,30 @@ def read_secret(what: str) -> str:
 @click.option("--name", "-n", default="", help="Name of the context. Default: the server's host name.")
 @json_option
 def login_command(url: str, name: str, as_json: bool) -> None:
-    """Log in to the server at URL and make it the current one. The token comes from a prompt or standard input."""
+    """Log in to the server at URL and make it the current one. The token comes from a prompt or standard input.
+
+    URL may be a list of several servers that share a database, separated by commas. If one fails, another is used.
+    """
+    hosts = [_require_host(each) for each in split_urls(url)] or [_require_host(url)]
+    token = read_secret(f"Token for {hosts[0]}").strip()
+    context = Context(name or hosts[0], ",".join(split_urls(url)), token)
+    who = Client(locator_of(context)).whoami()
+    save_contexts(load_contexts().with_added(context))
+    if as_json:
+        emit_json({"context": context.name, "url": context.url, "whoami": who})
+    else:
+        emit([f"Logged in to {context.url} as {who.get('person') or '-'}. Current context: {context.name}."])
+
+
+def _require_host(url: str) -> str:
+    """Return the host of a server's URL. Warn if the connection to it is not encrypted."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise click.UsageError(
             f"{url!r} is not the address of a server. Write it as https://host or https://host:port."
         )
     _warn_plain_http(parts.scheme, parts.hostname)
-    token = read_secret(f"Token for {parts.hostname}").strip()
-    context = Context(name or parts.hostname, url.rstrip("/"), token)
-    who = Client(lambda: endpoint_of(context)).whoami()
-    save_contexts(load_contexts().with_added(context))
-    if as_json:
-        emit_json({"context": context.name, "url": context.url, "whoami": who})
-    else:
-        emit([f"Logged in to {context.url} as {who.get('person') or '-'}. Current context: {context.name}."])
+    return parts.hostname
 
 
 def _warn_plain_http(scheme: str, host: str) -> None:

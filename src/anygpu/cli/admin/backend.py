@@ -21,7 +21,7 @@ CREDENTIAL_SOURCES = {
 
 @click.group(name="backend", cls=SuggestingGroup)
 def backend_command() -> None:
-    """Configure backends: cloud accounts and your own machines."""
+    """Configure backends: cloud accounts, clusters and your own machines."""
 
 
 @backend_command.command(name="add")
@@ -85,13 +85,14 @@ def add_backend(
 @json_option
 @context_option
 def list_backends(as_json: bool, context_name: str) -> None:
-    """List the backends and where their credentials come from."""
+    """List the backends, where their credentials come from, and the last errors of their providers."""
     listed = connect(context_name).backends.list()
     if as_json:
         emit_json(listed)
         return
     rows = [_backend_row(each) for each in listed["backends"]]
     emit(output.table(("NAME", "KIND", "STATE", "CREDENTIALS", "FROM", "OPTIONS"), rows))
+    emit(line for each in listed["backends"] for line in problem_lines(each, colour=output.use_colour()))
 
 
 @backend_command.command(name="kinds")
@@ -195,9 +196,27 @@ def check_lines(check: dict[str, Any], *, colour: bool) -> list[str]:
         and f"{formatting.plural(check['refused'], 'offer')} that this backend does not allow: "
         f"{check['refused_why']}",
     ]
+    why, *more = check["why"].splitlines() or [""]
     return [
-        f"{state}  {check['name']}  {check['why']}".rstrip(),
+        f"{state}  {check['name']}  {why}".rstrip(),
+        *(f"      {line}" for line in more),
         *(f"      {fact}" for fact in facts if fact),
+    ]
+
+
+FAILED_REQUESTS = {"account": "account check", "offers": "listing offers", "launch": "last launch"}
+
+
+def problem_lines(backend: dict[str, Any], *, colour: bool) -> list[str]:
+    """Return one line for each kind of request to the backend that failed last."""
+    return [
+        output.paint(
+            f"{backend['name']}: {FAILED_REQUESTS[each['request']]} failed {formatting.age(each['at'])}: "
+            f"{each['message']}",
+            "red",
+            on=colour,
+        )
+        for each in backend["health"]["problems"]
     ]
 
 

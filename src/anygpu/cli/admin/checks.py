@@ -100,7 +100,7 @@ def check_data(dataset: str, trainer: str, config: Mapping[str, Any]) -> Iterato
 def _check_trainer(dataset: str, trainer: str, config: Mapping[str, Any]) -> Iterator[CheckResult]:
     from anygpu.sdk.upload.submission import check_training
     from anygpu.spec import from_mapping
-    from anygpu.spec.trainer_check import framework_modules
+    from anygpu.spec.checks.trainer import framework_modules
 
     spec = {"trainer": trainer, "config": dict(config), **({"dataset": dataset} if dataset else {})}
     try:

@@ -145,9 +145,13 @@ def _machine_row(each: dict[str, Any]) -> tuple[str, ...]:
         each["job_name"] or (short_id(each["job"]) if each["job"] else "-"),
         each["state"],
         formatting.duration(formatting.seconds_since(each["since"])),
-        f"{formatting.money(each['price_microusd_per_hour'])}/h" if each["job"] else "-",
+        _price_text(each["price_microusd_per_hour"]),
         formatting.money(each["cost_microusd"]) if each["cost_microusd"] is not None else "-",
     )
+
+
+def _price_text(price: int | None) -> str:
+    return "unknown" if price is None else f"{formatting.money(price)}/h"
 
 
 def _leftover_table(leftovers: list[dict[str, Any]]) -> list[str]:

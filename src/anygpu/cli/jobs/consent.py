@@ -69,8 +69,11 @@ def offer_text(offer: Mapping[str, Any]) -> str:
     """Describe an offer: place, GPUs, price per hour, and predicted total cost and time if they are known."""
     from anygpu.cli.terminal import formatting
 
-    gpus = f", {offer['gpus']} x {offer['gpu']}" if offer.get("gpus") else ""
-    text = f"{formatting.place(offer)}{gpus}: {formatting.hourly_price(offer['price_microusd_per_hour'])}"
+    nodes = offer.get("nodes") or 1
+    each = f"{nodes} nodes with " if nodes > 1 else ""
+    gpus = f", {each}{offer['gpus']} x {offer['gpu']}" if offer.get("gpus") else ""
+    price = offer.get("total_price_microusd_per_hour") or offer["price_microusd_per_hour"]
+    text = f"{formatting.place(offer)}{gpus}: {formatting.hourly_price(price)}"
     if offer.get("cost_microusd") is None:
         return f"{text}; the total cost is unknown"
     total, seconds = formatting.money(offer["cost_microusd"]), formatting.duration(offer["seconds"])

@@ -171,12 +171,13 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
 
 def _provider_row(each: Mapping[str, Any]) -> tuple[str, ...]:
     total, seconds = each["total_microusd"], each["seconds"]
+    nodes = each.get("nodes", 1)
     gpu = f"{each['gpus']}x {each['gpu']}" if each["gpus"] > 1 else each["gpu"] or "no GPU"
     span = f" ({_money(total['low'])} to {_money(total['high'])})" if total["expected"] else ""
     return (
         " ".join(part for part in (each["provider"], each["machine"]) if part),
-        gpu,
-        _money(each["price_microusd_per_hour"]),
+        f"{nodes} nodes: {gpu}" if nodes > 1 else gpu,
+        _money(each["price_microusd_per_hour"] * nodes),
         f"{_money(total['expected'])}{span}",
         formatting.duration(seconds["expected"]),
         each["available"],

@@ -49,13 +49,16 @@ def explain_command(job: str, rejected: bool, as_json: bool, context_name: str) 
 def _placement_text(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     name = job["name"] or short_id(job["id"])
     if not job["attempts"]:
+        if job["phase"] == "ended":
+            return f"{name} never had a machine: the job was {job['status']} before."
         return f"{name} has no machine yet: {job['reason'] or job['phase']}."
     if plan is None:
         return f"{name} runs on {job['backend']}; {NO_PLAN}"
     choice = plan["choice"]
     if choice is None:
         return f"{name} runs on {job['backend']}."
-    why = plan_lines.reasons_text({**choice, "wait": ""})  # the job has started, so the wait is over
+    reasons = plan_lines.reasons_text({**choice, "wait": ""})  # the job has started, so the wait is over
+    why = "; ".join(filter(None, (plan_lines.nodes_text(choice), reasons)))
     place = " ".join(
         part for part in (plan_lines.location_text(choice), plan_lines.machine_text(choice)) if part
     )

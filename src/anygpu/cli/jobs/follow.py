@@ -98,7 +98,7 @@ def describe_event(event: Event) -> str:
     """Describe an event in one sentence; return an empty string for an event that needs no message."""
     data = event["data"]
     kind = event["type"]
-    if kind == "JobWaited":
+    if kind in ("JobWaited", "AttemptQueued"):
         return f"Waiting: {data['reason']}"
     if kind == "AttemptLaunching":
         return _describe_launch(data)

@@ -1,18 +1,16 @@
-"""`anygpu logs`, `events` and `fetch`: read or download what a job produced."""
+"""`anygpu events` and `fetch`: read what happened to a job, and download what it produced."""
 
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
-from anygpu.cli.exits import FAILED, print_message
+from anygpu.cli.exits import print_message
 from anygpu.cli.terminal import formatting
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
-from anygpu.cli.terminal.screen import output_filter, write_output
 from anygpu.cli.terminal.transfer import TransferLine
 from anygpu.control.ids import short_id
 from anygpu.sdk.client import Client
@@ -20,141 +18,6 @@ from anygpu.sdk.stream import StreamCursor
 
 if TYPE_CHECKING:
     from anygpu.sdk.downloads import DownloadedFile
-
-READ_BYTES = 1 << 18
-
-
-@click.command(name="logs")
-@click.argument("job", default="last")
-@click.option("--follow", "-f", is_flag=True, help="Keep printing new output until the job ends.")
-@click.option("--tail", "-n", type=click.IntRange(0), help="Print only this number of lines, from the end.")
-@click.option("--attempt", type=click.IntRange(1), help="Number of the attempt. Default: the newest.")
-@click.option("--raw", is_flag=True, help="Print the output with all its terminal control sequences.")
-@click.option("--grep", "pattern", help="Print only lines that contain this text, with their numbers.")
-@click.option("--regex", is_flag=True, help="The text of --grep is a regular expression (RE2 syntax).")
-@click.option("--case", is_flag=True, help="--grep distinguishes upper and lower case.")
-@json_option
-@context_option
-def logs_command(
-    job: str,
-    follow: bool,
-    tail: int | None,
-    attempt: int | None,
-    raw: bool,
-    pattern: str | None,
-    regex: bool,
-    case: bool,
-    as_json: bool,
-    context_name: str,
-) -> None:
-    """Print the output of a JOB.
-
-    Terminal control sequences other than colours are removed. In a pipe, colours are removed too.
-    """
-    if pattern is None and (regex or case):
-        raise click.UsageError(
-            "--regex and --case are only for a search. Give the text to search for with --grep."
-        )
-    if pattern is not None and follow:
-        raise click.UsageError("--grep searches the stored output; leave out --follow.")
-    client = connect(context_name)
-    if pattern is not None:
-        options = {"attempt": attempt, "regex": regex, "case": case}
-        _print_hits(list(_find_lines(client, job, pattern, tail, options)), raw, as_json)
-        return
-    start, of_attempt = (0, attempt) if tail is None else tail_start(client, job, attempt, tail)
-    if follow and as_json:
-        _follow_log_as_json(client, job, StreamCursor(attempt=of_attempt or 0, log=start))
-    elif follow:
-        _print_output(_live_log(client, job, StreamCursor(attempt=of_attempt or 0, log=start)), raw)
-    elif as_json:
-        chunks = list(stored_log(client, job, of_attempt, start))
-        text = b"".join(data for data, _ in chunks).decode(errors="replace")
-        emit_json(
-            {"job": job, "attempt": chunks[-1][1] if chunks else of_attempt, "start": start, "text": text}
-        )
-    else:
-        _print_output((data for data, _ in stored_log(client, job, of_attempt, start)), raw)
-
-
-def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the stored output from `offset` on, in blocks, each with the number of its attempt."""
-    while True:
-        data, offset, attempt = client.logs(job, attempt=attempt, offset=offset, limit=READ_BYTES)
-        if not data:
-            return
-        yield data, attempt
-
-
-def tail_start(client: Client, job: str, attempt: int | None, lines: int) -> tuple[int, int]:
-    """Return the offset where the last `lines` lines start, and the attempt's number.
-
-    Reads the end of the log, and doubles the number of bytes until it contains enough lines.
-    """
-    back = 1 << 16
-    while True:
-        data, end, of_attempt = client.logs(job, attempt=attempt, offset=-back, limit=back)
-        start = end - len(data)
-        body = data.removesuffix(b"\n")
-        if lines == 0:
-            return end, of_attempt
-        pieces = body.split(b"\n")
-        if len(pieces) > lines:
-            return end - (len(data) - len(body)) - len(b"\n".join(pieces[-lines:])), of_attempt
-        if start <= 0 or len(data) < back:
-            return max(start, 0), of_attempt
-        back *= 2
-
-
-def _find_lines(
-    client: Client, job: str, pattern: str, tail: int | None, options: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yield the matching lines, or only the last `tail` of them, in order."""
-    if tail is None:
-        yield from _search(client, job, pattern, {**options, "after": 0})
-    elif tail > 0:
-        found = islice(_search(client, job, pattern, {**options, "before": 2**53}), tail)
-        yield from reversed(list(found))
-
-
-def _search(client: Client, job: str, pattern: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    cursor = "after" if "after" in options else "before"
-    while True:
-        page = client.search_log(job, pattern, limit=1000, count=False, **options)
-        yield from page["hits"]
-        if page["next"] is None:
-            return
-        options = {**options, cursor: page["next"], "attempt": page["attempt"] or None}
-
-
-def _print_hits(hits: list[dict[str, Any]], raw: bool, as_json: bool) -> None:
-    if as_json:
-        emit_json({"hits": hits})
-    else:
-        _print_output((f"{hit['number']}:{hit['text']}\n".encode() for hit in hits), raw)
-    if not hits:
-        print_message("No line matches.")
-        raise SystemExit(FAILED)
-
-
-def _follow_log_as_json(client: Client, job: str, cursor: StreamCursor) -> None:
-    for message in client.stream(job, include=("logs",), cursor=cursor):
-        if message["kind"] == "log":
-            emit_json_line({**message, "data": message["data"].decode(errors="replace")})
-
-
-def _live_log(client: Client, job: str, cursor: StreamCursor) -> Iterator[bytes]:
-    for message in client.stream(job, include=("logs",), cursor=cursor):
-        if message["kind"] == "log":
-            yield message["data"]
-
-
-def _print_output(pieces: Iterator[bytes], raw: bool) -> None:
-    safe = output_filter(raw=raw)
-    for data in pieces:
-        write_output(safe.feed(data))
-    write_output(safe.close())
-
 
 Event = dict[str, Any]
 

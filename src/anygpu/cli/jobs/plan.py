@@ -12,10 +12,12 @@ from anygpu.cli.exits import print_message
 from anygpu.cli.jobs import run
 from anygpu.cli.jobs.job_file import build_job_request, with_relative_script
 from anygpu.cli.jobs.warnings import gpu_warnings, planned_backend_warnings
-from anygpu.cli.terminal import plan_lines
+from anygpu.cli.terminal import formatting, plan_lines
 from anygpu.cli.terminal.output import emit, emit_json
 
 if TYPE_CHECKING:
+    from anygpu.sdk.client import Client
+    from anygpu.spec.documents import Document
     from anygpu.spec.jobspec import JobSpec
 
 SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "raw", "key"}
@@ -39,6 +41,17 @@ NO_SERVER = (
     help="Number of machines to show; 0 shows every offer. Default: 8.",
 )
 @click.option("--rejected", is_flag=True, help="Also show the offers that do not fit, and why.")
+@click.option(
+    "--native",
+    is_flag=True,
+    help="Show the request that starts the job, such as a batch script, instead of the comparison.",
+)
+@click.option(
+    "--offer",
+    default="",
+    metavar="NAME",
+    help="With --native: the offer, as the plan shows it. Default: the best.",
+)
 @click.pass_context
 def plan_command(
     context: click.Context,
@@ -47,6 +60,8 @@ def plan_command(
     as_json: bool,
     limit: int,
     rejected: bool,
+    native: bool,
+    offer: str,
     context_name: str,
     **flags: Any,
 ) -> None:
@@ -56,12 +71,15 @@ def plan_command(
       anygpu plan train.py --epochs 3
       anygpu plan --on fastest train.py
       anygpu plan job.yaml --max-cost 10 --deadline 6h
+      anygpu plan --native --on lab train.py
 
     The code is read, never run. Your own machines and accounts are queried; prices of other
     clouds come from the catalog (`anygpu catalog`). The exit code is 1 if no offer fits.
     """
     if not target and not flags["trainer"]:
         raise click.UsageError("Nothing to plan. Name a script, a job file or a --trainer.", context)
+    if offer and not native:
+        raise click.UsageError("--offer chooses the request of --native; add --native.", context)
     request = build_job_request(
         target, {**flags, **SUBMIT_DEFAULTS}, is_command=bool(context.meta.get(run.IS_COMMAND))
     )
@@ -75,9 +93,28 @@ def plan_command(
     ):
         print_message(text)
     files = _code_files(spec, root)
+    if native:
+        _print_native(spec, files, offer, context_name, as_json=as_json)
+        return
     plan = _plan_on_server(spec, files, limit, context_name) or _plan_locally(spec, files, limit)
     _print_plan(plan, as_json=as_json, every=not limit, rejected=rejected)
     context.exit(exits.OK if plan["short"] else exits.FAILED)
+
+
+def _print_native(
+    spec: "JobSpec", files: dict[str, str], offer: str, context_name: str, *, as_json: bool
+) -> None:
+    """Print the requests that would start the job, each below a line with its title."""
+    body = spec.model_dump(mode="json", exclude_defaults=True)
+    found = connect(context_name).native_requests(body, _within_limit(files), offer=offer)
+    if as_json:
+        emit_json(found)
+        return
+    place = found["offer"]
+    where = " ".join(filter(None, (place["backend"], place["name"], place["region"])))
+    emit([f"# Offer: {where}"])
+    for request in found["requests"]:
+        emit(["", f"# {request['title']}", *request["text"].rstrip("\n").split("\n")])
 
 
 def _with_directory(spec: "JobSpec", root: Path) -> "JobSpec":
@@ -93,6 +130,31 @@ def _with_directory(spec: "JobSpec", root: Path) -> "JobSpec":
     return spec.model_copy(
         update={"workdir": described.model_copy(update={"path": str(root), "snapshot": True})}
     )
+
+
+def missing_gpu_warnings(client: "Client", document: "Document") -> list[str]:
+    """Return a warning if the code needs a GPU, and the machine that gets the job first has none.
+
+    Only machines that the job may use without asking are considered. Without a plan there is no warning.
+    """
+    from anygpu.errors import AnygpuError
+    from anygpu.plan.offers.estimate import NO_GPU
+    from anygpu.spec.load import from_document
+
+    try:
+        document, root = with_relative_script(document)
+        spec = _with_directory(from_document(document), root)
+        body = spec.model_dump(mode="json", exclude_defaults=True)
+        plan = client.plan(body, _within_limit(_code_files(spec, root)))
+    except AnygpuError:
+        return []  # the submission reports what is wrong
+    usable = (each for each in plan["short"] if each["configured"] and not each["needs_consent"])
+    first = next(usable, None)
+    if first is None or not first.get("doubt", "").startswith(NO_GPU):
+        return []
+    return [
+        f"{formatting.place(first)} {first['doubt']}. The job starts there anyway; with `--gpu 1` it waits for a GPU."
+    ]
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool, every: bool, rejected: bool) -> None:

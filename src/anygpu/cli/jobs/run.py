@@ -94,6 +94,8 @@ def spec_option(*names: str, about: str, many: bool = False) -> Callable[[F], F]
 )
 @spec_option("--cpus", about="Number of CPUs.")
 @spec_option("--memory", about="Minimum memory of the machine, for example 16GiB.")
+@spec_option("--nodes", about="Number of machines. All of them start, or none.")
+@spec_option("--launcher", about="How the processes start: torchrun (one for each GPU), or none.")
 @spec_option("--env", "-e", about="Environment variable as KEY=VALUE. Repeatable.", many=True)
 @spec_option("--secret", about="Name of a stored secret, or VARIABLE=NAME. Repeatable.", many=True)
 @spec_option("--tag", "-t", about="Tag for finding the job. Repeatable.", many=True)
@@ -215,7 +217,7 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
     from anygpu.cli.jobs.consent import ConsentingSubmission
     from anygpu.cli.jobs.job_file import home_directory
     from anygpu.cli.jobs.results import bring_results_home
-    from anygpu.cli.jobs.warnings import submission_warnings
+    from anygpu.cli.jobs.warnings import may_need_gpu, submission_warnings
     from anygpu.cli.terminal.transfer import TransferLine
     from anygpu.sdk.context import find_context
     from anygpu.sdk.upload.submission import submit_job
@@ -225,6 +227,11 @@ def _submit(request: JobRequest, context_name: str, *, detach: bool, raw: bool, 
     is_local, spec = find_context(context_name).is_embedded, request.document.data
     for text in submission_warnings(client.another(), spec):
         print_message(text)
+    if not as_json and request.sends_files and may_need_gpu(spec):
+        from anygpu.cli.jobs.plan import missing_gpu_warnings
+
+        for text in missing_gpu_warnings(client.another(), request.document):
+            print_message(text)
     submit = ConsentingSubmission(client.submit, asks=not as_json)
     try:
         submitted = (

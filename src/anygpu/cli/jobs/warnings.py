@@ -8,6 +8,8 @@ from anygpu.suggest import suggestion
 if TYPE_CHECKING:
     from anygpu.sdk.client import Client
 
+MAX_SCRIPT_BYTES = 1 << 20
+
 
 def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
     """Return a warning for each secret of the job that the server does not have.
@@ -20,6 +22,24 @@ def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
     if not isinstance(secrets, Mapping) or not secrets:
         return []
     return secret_warnings({str(name) for name in secrets.values()}, _secret_names(client))
+
+
+def may_need_gpu(spec: Mapping[str, Any]) -> bool:
+    """Return whether the script of a job without a GPU mentions CUDA, so that a plan may show that it needs a GPU.
+
+    This reads one file; a plan takes much longer.
+    """
+    from anygpu.cli.jobs.job_file import find_script
+    from anygpu.sdk.upload.workdir import has_uploaded_files
+
+    resources = spec.get("resources")
+    asks_for_gpu = isinstance(resources, Mapping) and resources.get("gpu") is not None
+    script = None if asks_for_gpu or has_uploaded_files(spec) else find_script(spec)
+    if script is None:
+        return False
+    with script.open("rb") as file:
+        text = file.read(MAX_SCRIPT_BYTES)
+    return b"cuda" in text and b"is_available" not in text
 
 
 def gpu_warnings(kind: str) -> list[str]:

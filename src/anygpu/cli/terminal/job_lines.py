@@ -1,6 +1,6 @@
 """The text that `anygpu ls`, `show` and `watch` print about jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from anygpu.cli.terminal import formatting, output
@@ -93,7 +93,7 @@ def job_details(job: Job, *, colour: bool) -> list[str]:
         ("place", place_text(job) or "-"),
         ("cost", cost_text(job)),
     ]
-    return [*output.fields(pairs), *_attempt_table(job)]
+    return [*output.fields(pairs), *_attempt_table(job), *_node_table(job)]
 
 
 def place_text(job: Job) -> str:
@@ -226,6 +226,37 @@ def _attempt_row(each: Mapping[str, Any]) -> tuple[str, ...]:
         formatting.money(each.get("cost_microusd")),
         " ".join((each.get("message") or "").split()),
     )
+
+
+def _node_table(job: Job) -> list[str]:
+    """Return the machines of the newest attempt, if it has several."""
+    attempt = (job.get("attempts") or [{}])[-1]
+    nodes = attempt.get("nodes") or []
+    if not nodes:
+        return []
+    return ["", *output.table(("NODE", "RANKS", "HOST", "STATE", "MESSAGE"), [*_node_rows(attempt, nodes)])]
+
+
+def _node_rows(attempt: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    processes = attempt.get("processes_per_node") or 1
+    for each in nodes:
+        first, last = each["node"] * processes, (each["node"] + 1) * processes - 1
+        yield (
+            str(each["node"]),
+            str(first) if first == last else f"{first} to {last}",
+            each["host"] or "-",
+            _outcome_text(each) if each["outcome"] else _node_state(attempt, each["state"]),
+            " ".join((each["message"] or "").split()),
+        )
+
+
+def _node_state(attempt: Mapping[str, Any], state: str) -> str:
+    """Return what a machine does that has not reported its end."""
+    if attempt.get("ended_at"):
+        return "reported no end"
+    if state != "ready":
+        return state
+    return "running" if attempt.get("training_at") else "ready, waits for the others"
 
 
 def _from_step_text(each: Mapping[str, Any]) -> str:

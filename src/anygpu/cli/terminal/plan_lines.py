@@ -51,7 +51,8 @@ def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     between = [] if lines else [""]
     for row, entry in zip(rows, entries, strict=True):
-        text = "; ".join(filter(None, (worst_case_text(entry) if narrow else "", reasons_text(entry))))
+        worst_case = worst_case_text(entry) if narrow else ""
+        text = "; ".join(filter(None, (nodes_text(entry), worst_case, reasons_text(entry))))
         reasons = (output.paint(line, "dim", on=output.use_colour()) for line in _wrap(text))
         lines += [*row, *reasons, *between]
     return lines
@@ -73,12 +74,30 @@ def offer_cells(entry: Mapping[str, Any], *, narrow: bool = False) -> tuple[str,
     time, price = formatting.duration(seconds["expected"]), _rounded_money(cost["expected"])
     return (
         location_text(entry),
-        f"{entry['gpus']} x {entry['gpu']}" if entry["gpus"] else "-",
+        gpu_text(entry),
         time if narrow else f"{time} (to {formatting.duration(seconds['high'])})",
         price if narrow else f"{price} (to {_rounded_money(cost['high'])})",
         entry["confidence"],
         machine_text(entry),
     )
+
+
+def gpu_text(entry: Mapping[str, Any]) -> str:
+    """Return the GPUs of an offer, such as `8 x A100`; `2 x 8 x A100` for two nodes."""
+    nodes = f"{entry['nodes']} x " if entry.get("nodes", 1) > 1 else ""
+    if entry["gpus"]:
+        return f"{nodes}{entry['gpus']} x {entry['gpu']}"
+    return f"{nodes}CPU" if nodes else "-"
+
+
+def nodes_text(entry: Mapping[str, Any]) -> str:
+    """Return the price of one node and of all, and the network between them; empty for one node."""
+    nodes = entry.get("nodes", 1)
+    if nodes == 1:
+        return ""
+    price = entry["price_microusd_per_hour"]
+    prices = f" at {formatting.money(price)}/h, {formatting.money(price * nodes)}/h together" if price else ""
+    return f"{nodes} nodes{prices}, over {entry['interconnect']}"
 
 
 def worst_case_text(entry: Mapping[str, Any]) -> str:
@@ -126,9 +145,11 @@ def _lint_lines(lint: Mapping[str, Any]) -> list[str]:
 
 
 def _rounded_money(microusd: int) -> str:
-    """Format a predicted amount in dollars. Below one dollar, two significant digits are shown."""
+    """Format a predicted amount in dollars. Below ten cents, two significant digits are shown."""
     dollars = microusd / 1_000_000
-    return formatting.money(microusd) if dollars >= 1 or not dollars else f"${float(f'{dollars:.2g}'):g}"
+    if not dollars:
+        return formatting.money(microusd)
+    return f"${dollars:.2f}" if dollars >= 0.1 else f"${float(f'{dollars:.2g}'):g}"
 
 
 def _top_rejections(plan: Mapping[str, Any]) -> list[str]:

@@ -102,6 +102,7 @@ class StreamStatus:
 PHASES = {
     "JobWaited": "waiting",
     "AttemptLaunching": "starting",
+    "AttemptQueued": "waiting",
     "AttemptClaimed": "preparing",
     "TrainingStarted": "training",
     "AttemptEnded": "finishing",

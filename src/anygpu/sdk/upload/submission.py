@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # importing pydantic is slow, so it is imported only where a 
 def check_training(spec: Mapping[str, Any]) -> None:
     """Raise InvalidSpec if there are problems in a trainer's settings, or in its dataset on this computer."""
     from anygpu.spec import from_mapping
-    from anygpu.spec.trainer_check import trainer_problems
+    from anygpu.spec.checks.trainer import trainer_problems
 
     try:
         job = from_mapping(spec)
