@@ -25,6 +25,7 @@ from anygpu.trainers.errors import (
     NoSuchTrainer,
     TrainerError,
 )
+from anygpu.trainers.ranks import SilentContext, rank_from_environment
 from anygpu.trainers.registry import find, names
 from anygpu.trainers.result import Export, Timing, TrainingResult
 from anygpu.trainers.trackers import requested_trackers, with_trackers
@@ -77,6 +78,8 @@ def get_trainer(
     output = Path(output_dir)
     config = kind.parse_settings(settings)
     surroundings = context or current_context(output, resume=resume)
+    if rank_from_environment() > 0:
+        surroundings, track = SilentContext(surroundings), {}
     return kind(
         config,
         dataset_path=None if dataset_path is None else Path(dataset_path),

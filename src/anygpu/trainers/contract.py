@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from anygpu.trainers import model_card
+from anygpu.trainers.checkpoint_files import copy_checkpoint, replace_checkpoint
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
 from anygpu.trainers.context import At, CheckpointExtender, Context, EndAware
 from anygpu.trainers.errors import BadConfig, MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
+from anygpu.trainers.ranks import SINGLE, Ranks, first_then_others, size_from_environment
 from anygpu.trainers.result import Export, Timing, TrainingResult
 
 SHARE = 0.01  # largest fraction of the training time to spend on saving
@@ -74,6 +76,7 @@ class CheckpointTimer:
 
 
 LAST, PREVIOUS = "last", "previous"
+CONTINUE, SAVE, STOP = range(3)  # what the ranks do after a step
 WeightsWriter = Callable[[Path, str], Path]  # (directory, file stem) -> the written file
 
 
@@ -118,6 +121,8 @@ class AnyTrainer(ABC):
     required_settings: ClassVar[tuple[str, ...]] = ()
     known_models: ClassVar[tuple[str, ...]] = ()  # models that a form offers
     has_other_models: ClassVar[bool] = True  # models that are not in `known_models` may be valid too
+    # Why anygpu cannot start several processes of the trainer, one for each GPU; empty if it can.
+    single_gpu_reason: ClassVar[str] = "it trains in one process"
     goal: ClassVar[tuple[str, str]] = ("loss", "min")  # metric that selects the best epoch, and its direction
     planner_hints: ClassVar[PlannerHints] = PlannerHints()
 
@@ -129,6 +134,7 @@ class AnyTrainer(ABC):
         self.output_dir = output_dir
         self.context = context
         self.progress = Progress()
+        self.ranks: Ranks = SINGLE
         self.data_hash = ""  # hash of the dataset; set by `prepare_dataset`, shown in the model card
         self._timer = CheckpointTimer(config.checkpoint_every_s)
         self._best: Path | None = None
@@ -149,6 +155,22 @@ class AnyTrainer(ABC):
     def check(cls, config: TrainingConfig) -> None:
         """Check settings that depend on each other; raise one BadConfig that lists every problem."""
         return
+
+    @classmethod
+    def check_processes(cls, config: TrainingConfig, count: int) -> None:
+        """Raise BadConfig if a training with this config cannot use `count` processes, one for each GPU."""
+        if count == 1:
+            return
+        if cls.single_gpu_reason:
+            raise BadConfig(f"the trainer {cls.name!r} cannot use {count} GPUs: {cls.single_gpu_reason}")
+        if config.device not in ("auto", "cuda", "cpu"):
+            raise BadConfig(
+                f"device: {config.device!r} is one device, but the training uses {count} GPUs; set auto"
+            )
+        if config.batch_size % count:
+            raise BadConfig(
+                f"batch_size: the {count} GPUs share each batch, and {config.batch_size} is not a multiple of {count}"
+            )
 
     @classmethod
     def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
@@ -183,6 +205,10 @@ class AnyTrainer(ABC):
     @abstractmethod
     def save_checkpoint(self, directory: Path) -> None:
         """Write the complete training state into the empty `directory`."""
+
+    def contribute_state(self) -> None:
+        """Send the state that only this rank has to rank 0, which is in `save_checkpoint`."""
+        return
 
     @abstractmethod
     def load_checkpoint(self, directory: Path) -> None: ...
@@ -224,16 +250,24 @@ class AnyTrainer(ABC):
 
     def _run(self) -> TrainingResult:
         self.require()
+        if not self.single_gpu_reason:
+            self.check_processes(self.config, size_from_environment())
+        self.ranks = self.join_ranks()
         self.output_dir.mkdir(parents=True, exist_ok=True)
         try:
-            self.prepare_dataset()
+            first_then_others(self.ranks, self.prepare_dataset)
             self.create_model()
             self.restore()
+            self.ranks.wait()  # the first checkpoint replaces the one that other ranks may still read
             self.fit()
             self.checkpoint(wait=True)
         except Stopped:
             return self._result(stopped=True)
-        return self._finish()
+        return self._finish() if self.ranks.is_first else self._result()
+
+    def join_ranks(self) -> Ranks:
+        """Connect to the other processes of the training, if a launcher has started several."""
+        return SINGLE
 
     @abstractmethod
     def fit(self) -> None:
@@ -253,7 +287,7 @@ class AnyTrainer(ABC):
 
     def epoch_done(self, metrics: Mapping[str, float]) -> None:
         """Record a completed epoch and its metrics."""
-        progress = self.progress
+        progress, metrics = self.progress, self.ranks.share(dict(metrics))
         progress.finish_epoch(metrics, self.goal)
         self.context.report(metrics, At(progress.step, epoch=progress.epoch, epochs=self.config.epochs))
         if progress.best_epoch == progress.epoch:
@@ -266,7 +300,13 @@ class AnyTrainer(ABC):
         return patience > 0 and self.progress.epoch - self.progress.best_epoch >= patience
 
     def checkpoint(self, *, wait: bool = False) -> None:
-        """Save a checkpoint now. The previous checkpoint is removed only after the new one is complete."""
+        """Save a checkpoint now. The previous checkpoint is removed only after the new one is complete.
+
+        Rank 0 saves it; the other ranks only contribute their state.
+        """
+        if not self.ranks.is_first:
+            self.contribute_state()
+            return
         with self._timer.standstill():
             place = self._checkpoints()
             draft = place / "draft"
@@ -277,7 +317,7 @@ class AnyTrainer(ABC):
             self._save_progress(draft)
             if isinstance(self.context, CheckpointExtender):
                 self.context.add_to(draft)
-            _replace(draft, place / LAST, place / PREVIOUS)
+            replace_checkpoint(draft, place / LAST, place / PREVIOUS)
             self.context.checkpoint(place / LAST, step=self.progress.step, wait=wait)
             self._report_best()
 
@@ -287,7 +327,7 @@ class AnyTrainer(ABC):
             return
         self.progress = Progress.load(checkpoint / "progress.json")
         self._timer.continue_from(self.progress)
-        self._best = self._restore_best(checkpoint)
+        self._best = self._restore_best(checkpoint) if self.ranks.is_first else None
         self.load_checkpoint(checkpoint)
 
     def require(self) -> None:
@@ -308,13 +348,17 @@ class AnyTrainer(ABC):
         return self.context.workplace(self.output_dir) / "checkpoints"
 
     def _save_or_stop(self) -> None:
-        if self.context.should_stop():
+        action = STOP if self.context.should_stop() else SAVE if self._timer.is_due() else CONTINUE
+        action = self.ranks.decide(action)  # all ranks stop and save after the same step
+        if action == STOP:
             self.checkpoint(wait=True)
             raise Stopped
-        if self._timer.is_due():
+        if action == SAVE:
             self.checkpoint()
 
     def _keep_best(self) -> None:
+        if not self.ranks.is_first:
+            return
         with self._timer.standstill(to_resume=False):
             self._held_weights = self.hold_weights()
             if self._held_weights is None:
@@ -335,14 +379,14 @@ class AnyTrainer(ABC):
         self.progress.training_s, self.progress.checkpoint_s = self._timer.spent()
         self.progress.save(draft / "progress.json")
         if self._best is not None:
-            _copy(self._best, draft / self._best.name)
+            copy_checkpoint(self._best, draft / self._best.name)
 
     def _restore_best(self, checkpoint: Path) -> Path | None:
         """Copy the best weights from the checkpoint to the output directory."""
         best = next(iter(sorted(checkpoint.glob("best*"))), None)
         if best is None:
             return None
-        _copy(best, self.output_dir / best.name)
+        copy_checkpoint(best, self.output_dir / best.name)
         return self.output_dir / best.name
 
     # -- results -------------------------------------------------------------------------------------------
@@ -399,21 +443,6 @@ class Trainer(AnyTrainer):
         """Train and validate all remaining epochs."""
         while self.progress.epoch < self.config.epochs and not self.is_stale():
             epoch = self.progress.epoch
-            self.epoch_done({**self.train_epoch(epoch), **self.validate(epoch)})
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target)
-    else:
-        shutil.copyfile(source, target)
-
-
-def _replace(draft: Path, last: Path, previous: Path) -> None:
-    """Replace the checkpoint `last` by `draft`. At any moment, `last` or `previous` is a complete checkpoint."""
-    if last.exists():  # if not, a kill came between the two renames, and only `previous` is left
-        shutil.rmtree(previous, ignore_errors=True)
-        last.rename(previous)
-    draft.rename(last)
-    shutil.rmtree(previous, ignore_errors=True)
+            trained = self.train_epoch(epoch)
+            validated = self.validate(epoch) if self.ranks.is_first else {}  # the other ranks wait
+            self.epoch_done({**trained, **validated})

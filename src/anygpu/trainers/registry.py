@@ -151,6 +151,14 @@ def missing_modules() -> frozenset[str]:
     return frozenset(each for each in FRAMEWORK_MODULES if importlib.util.find_spec(each) is None)
 
 
+def can_use_several_gpus(name: str) -> bool:
+    """Return whether a built-in trainer can use several GPUs. False for trainers that are not built in."""
+    try:
+        return is_built_in(name) and not find(name).single_gpu_reason
+    except (ImportError, TrainerError):
+        return False
+
+
 def planner_hints(name: str) -> PlannerHints:
     """Return the planner hints of a built-in trainer.
 

@@ -21,6 +21,7 @@ from anygpu.trainers.result import Export
 from anygpu.trainers.torch import learner as schedules
 from anygpu.trainers.torch.images import FixedOrder, one_thread
 from anygpu.trainers.torch.learner import TorchLearner
+from anygpu.trainers.torch.ranks import current_ranks
 from anygpu.trainers.torch.sampling import BatchSampler
 from anygpu.trainers.torch.state import Stateful
 
@@ -68,7 +69,9 @@ class DetectionLearner(TorchLearner):
         self.classes, self.size = dataset.classes, size
         self.train_images = BoxedImages(dataset.splits["train"], size, config.seed, options)
         self.val_images = BoxedImages(dataset.splits["val"], size, config.seed)
-        self.order = BatchSampler(len(self.train_images), config.batch_size, config.seed, drop_last=True)
+        self.order = BatchSampler(
+            len(self.train_images), config.batch_size, config.seed, drop_last=True, ranks=current_ranks()
+        )
         super().__init__(config, options, self.order.steps_per_epoch)
         self.average = WeightAverage(self.model, options["ema"]) if options["ema"] else None
         every = FixedOrder(len(self.val_images), config.batch_size, config.seed)
@@ -90,7 +93,8 @@ class DetectionLearner(TorchLearner):
 
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Sequence[Any], Sequence[int | str]]]:
         self.order.start(epoch, step)
-        for images, targets, indices in self.train_loader:
+        for at, (images, targets, _) in enumerate(self.train_loader, start=step):
+            indices = self.order.indices(epoch, at)
             yield [(images, targets)], [self.train_images.items[index].id for index in indices]
 
     def loss(self, part: Any) -> Any:

@@ -30,9 +30,9 @@ class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]
         self.remove_callback(transformers.PrinterCallback)
 
     def training_step(self, model: Any, inputs: dict[str, Any], *more: Any, **named: Any) -> Any:
-        self.owner.progress.saw(inputs.pop(NUMBER).tolist())
+        self.owner.progress.saw(self.accelerator.gather(inputs.pop(NUMBER)).tolist())
         loss = super().training_step(model, inputs, *more, **named)
-        self.owner.add_loss(loss)
+        self.owner.add_loss(self.accelerator.reduce(loss.detach(), "mean"))
         return loss
 
     def prediction_step(self, model: Any, inputs: dict[str, Any], *more: Any, **named: Any) -> Any:
@@ -74,24 +74,24 @@ def accuracy(evaluated: Any) -> dict[str, float]:
     return {"accuracy": float((logits.argmax(-1) == labels).mean())}
 
 
-def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool) -> Any:
+def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool, processes: int = 1) -> Any:
     """Return the TrainingArguments of transformers for a config.
 
     An option named like a TrainingArguments field takes precedence over the common setting it replaces.
     """
     given = {name: config.options[name] for name in ARGUMENTS if name in config.options}
     try:
-        return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained), **given})
+        return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained, processes), **given})
     except (ValueError, TypeError, ImportError) as error:
         raise BadConfig(f"transformers rejects the settings; change the one that it names: {error}") from None
 
 
-def _ours(config: TrainingConfig, scratch: Path, is_trained: bool) -> dict[str, Any]:
+def _ours(config: TrainingConfig, scratch: Path, is_trained: bool, processes: int) -> dict[str, Any]:
     return {
         "output_dir": str(scratch),
         "num_train_epochs": config.epochs,
-        "per_device_train_batch_size": config.batch_size,
-        "per_device_eval_batch_size": config.batch_size,
+        "per_device_train_batch_size": config.batch_size // processes,  # the processes share each batch
+        "per_device_eval_batch_size": config.batch_size // processes,
         "learning_rate": config.learning_rate or (FROM_TRAINED if is_trained else FROM_NOTHING),
         "optim": OPTIMIZERS[config.optimizer],
         "lr_scheduler_type": config.scheduler,
@@ -107,7 +107,16 @@ def _ours(config: TrainingConfig, scratch: Path, is_trained: bool) -> dict[str, 
         "disable_tqdm": True,
         "remove_unused_columns": False,
         **_half_precision(config),
+        **_distribution(config, processes),
     }
+
+
+def _distribution(config: TrainingConfig, processes: int) -> dict[str, Any]:
+    if processes == 1:
+        return {}
+    on_gpu = torch.cuda.is_available() and config.device != "cpu"
+    # With the average over tokens, transformers multiplies the loss of classifiers by the number of processes.
+    return {"ddp_backend": "nccl" if on_gpu else "gloo", "average_tokens_across_devices": False}
 
 
 def _half_precision(config: TrainingConfig) -> dict[str, bool]:

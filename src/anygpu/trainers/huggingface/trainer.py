@@ -10,16 +10,19 @@ from typing import Any
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.context import At
-from anygpu.trainers.contract import AnyTrainer, PlannerHints
+from anygpu.trainers.contract import PlannerHints
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding
 from anygpu.trainers.huggingface import models, samples, settings, texts
 from anygpu.trainers.huggingface.settings import ACCEPTS, IMAGE, LANGUAGE, TEXT
 from anygpu.trainers.result import Export
+from anygpu.trainers.torch.processes import TorchProcesses
 
 PIXELS, LENGTH, BLOCK, VOCABULARY, LOG_EVERY = 32, 128, 64, 2_000, 10
 
 
-class HuggingFace(AnyTrainer):
+class HuggingFace(TorchProcesses):
+    """Trains with the Trainer of transformers, which uses the connection of the processes."""
+
     name = "huggingface"
     title = "Hugging Face"
     description = "Trains transformers that classify texts or images, or continue texts."
@@ -114,7 +117,7 @@ class HuggingFace(AnyTrainer):
         self.loop = loop.ReportingTrainer(
             self,
             model=self.model,
-            args=loop.arguments(config, self.scratch, is_trained=trained),
+            args=loop.arguments(config, self.scratch, is_trained=trained, processes=self.ranks.size),
             train_dataset=self.train_set,
             eval_dataset=self.val_set,
             data_collator=self._collator(),
@@ -185,6 +188,12 @@ class HuggingFace(AnyTrainer):
 
     # -- saving and exporting ----------------------------------------------------------------------
 
+    def contribute_state(self) -> None:
+        """Write the files of this rank, such as its random state, beside those of rank 0."""
+        if self.loop.optimizer is not None:
+            self.loop.save_whole(self.scratch)
+            self.ranks.wait()
+
     def save_checkpoint(self, directory: Path) -> None:
         self._sum_up()
         if self.loop.optimizer is None:  # no epoch was left to train: copy the old checkpoint
@@ -192,6 +201,7 @@ class HuggingFace(AnyTrainer):
             shutil.copytree(self.resume_from, directory, dirs_exist_ok=True)
             return
         written = self.loop.save_whole(self.scratch)
+        self.ranks.wait()  # the other ranks have written their files
         for path in written.iterdir():
             path.rename(directory / path.name)
         shutil.rmtree(self.scratch)
@@ -199,8 +209,9 @@ class HuggingFace(AnyTrainer):
     def load_checkpoint(self, directory: Path) -> None:
         """Load the weights. `fit` lets transformers restore the rest of the state, such as the optimiser."""
         self.resume_from = self._checkpoints() / "resumed"
-        shutil.rmtree(self.resume_from, ignore_errors=True)
-        shutil.copytree(directory, self.resume_from)  # the next checkpoint replaces the original
+        if self.ranks.is_first:
+            shutil.rmtree(self.resume_from, ignore_errors=True)
+            shutil.copytree(directory, self.resume_from)  # the next checkpoint replaces the original
         self.load_weights(directory)
 
     def save_weights(self, directory: Path, stem: str) -> Path:

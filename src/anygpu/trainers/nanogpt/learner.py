@@ -13,6 +13,7 @@ import torch
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.nanogpt import settings, text
 from anygpu.trainers.nanogpt.model import Gpt, GptShape, with_decay
+from anygpu.trainers.ranks import part_of
 from anygpu.trainers.result import Export
 from anygpu.trainers.torch import exports
 from anygpu.trainers.torch.learner import TorchLearner
@@ -43,7 +44,8 @@ class GptLearner(TorchLearner):
         for each in range(step, self.steps_per_epoch):
             done = epoch * self.steps_per_epoch + each
             begin = text.starts(last, self.passages, seed=self.config.seed, step=done)
-            yield [begin[at : at + size] for at in range(0, len(begin), size)], begin
+            parts = [begin[at : at + size] for at in range(0, len(begin), size)]
+            yield [part_of(part, self.ranks) for part in parts], begin
 
     def loss(self, part: Any) -> Any:
         return self.model.loss(*self._passages(self.train_tokens, part))

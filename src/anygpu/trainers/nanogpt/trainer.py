@@ -79,7 +79,7 @@ class NanoGpt(TorchTrainer):
 
     def train(self) -> TrainingResult:
         result = super().train()
-        if not result.stopped:
+        if not result.stopped and self.ranks.is_first:
             path = self.output_dir / "sample.txt"
             path.write_text(self.learner.sample(), encoding="utf-8")
             self.context.artifact(path)

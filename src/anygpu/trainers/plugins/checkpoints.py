@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from anygpu.trainers.checkpoint_files import copy_checkpoint
 from anygpu.trainers.errors import TrainerError
 
 
@@ -39,13 +40,13 @@ class PluginCheckpoint:
     def copy_to(self, directory: Path) -> None:
         if self.path is not None:
             directory.mkdir()
-            _copy(self.path, directory / self.path.name)
+            copy_checkpoint(self.path, directory / self.path.name)
 
     def copy_as(self, directory: Path, stem: str) -> Path | None:
         if self.path is None:
             return None
         target = directory / f"{stem}{self.path.suffix}"
-        _copy(self.path, target)
+        copy_checkpoint(self.path, target)
         return target
 
     def _put(self, source: Path, epoch: int | None) -> None:
@@ -53,13 +54,5 @@ class PluginCheckpoint:
         if source.resolve() != target.resolve():
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory.mkdir(parents=True)
-            _copy(source, target)
+            copy_checkpoint(source, target)
         self.path, self.epoch = target, epoch
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target)
-    else:
-        shutil.copyfile(source, target)

@@ -18,6 +18,7 @@ from anygpu.trainers.result import Export
 from anygpu.trainers.torch import exports, models
 from anygpu.trainers.torch.images import Augmentation, AugmentedImages, FixedOrder, loader
 from anygpu.trainers.torch.learner import TorchLearner
+from anygpu.trainers.torch.ranks import current_ranks
 from anygpu.trainers.torch.sampling import BatchSampler
 from anygpu.trainers.torch.settings import SMALL
 
@@ -80,7 +81,9 @@ class ClassificationLearner(TorchLearner):
         self.val_images = self._images(dataset, "val", config.seed, None)
         self.ids = [item.id for item in dataset.splits["train"]]
         # Batch normalisation fails on a last batch of one image, so drop incomplete batches.
-        self.order = BatchSampler(len(self.train_images), config.batch_size, config.seed, drop_last=True)
+        self.order = BatchSampler(
+            len(self.train_images), config.batch_size, config.seed, drop_last=True, ranks=current_ranks()
+        )
         super().__init__(config, options, self.order.steps_per_epoch)
         self._create_loaders()
         labels = [label for _, label in self.train_images.items]
@@ -113,8 +116,8 @@ class ClassificationLearner(TorchLearner):
 
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Sequence[Any], Sequence[int | str]]]:
         self.order.start(epoch, step)
-        for images, labels, indices in self.train_loader:
-            yield [(images, labels)], [self.ids[index] for index in indices.tolist()]
+        for at, (images, labels, _) in enumerate(self.train_loader, start=step):
+            yield [(images, labels)], [self.ids[index] for index in self.order.indices(epoch, at)]
 
     def loss(self, part: Any) -> Any:
         images, labels = (each.to(self.device, non_blocking=True) for each in part)

@@ -8,13 +8,18 @@ from typing import Any
 import torch
 
 from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.ranks import SINGLE, Ranks
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str, ranks: Ranks = SINGLE) -> torch.device:
     """Return the torch device for the setting `device`; raise BadConfig if it is not available.
 
-    `auto` chooses CUDA, then MPS, then CPU. A bare number such as `0` is a CUDA device index.
+    `auto` chooses CUDA, then MPS, then CPU. A bare number such as `0` is a CUDA device index. Of several processes,
+    each uses the GPU that `ranks.join` has chosen.
     """
+    if ranks.size > 1:
+        on_gpu = name != "cpu" and torch.cuda.is_available()
+        return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
     wanted = f"cuda:{name}" if name.isdigit() else name
     if wanted in ("auto", ""):
         return torch.device(_best())

@@ -14,8 +14,10 @@ import torch
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.result import Export
 from anygpu.trainers.torch import device, exports, state
+from anygpu.trainers.torch.ranks import TorchRanks, current_ranks
 from anygpu.trainers.torch.settings import USUAL_RATE
 
+RANK_SEED_STEP = 1_000_003  # between the random seeds of two ranks
 Schedule = Callable[[int], float]  # step (from 0) -> factor of the learning rate
 
 
@@ -78,14 +80,19 @@ class TorchLearner(ABC):
 
     def __init__(self, config: TrainingConfig, options: Mapping[str, Any], steps_per_epoch: int) -> None:
         self.config, self.options, self.steps_per_epoch = config, options, steps_per_epoch
+        self.ranks = current_ranks()
         device.prepare(threads=options["threads"], deterministic=options["deterministic"])
         state.seed_everything(config.seed)
-        self.device = device.choose_device(config.device)
+        self.device = device.choose_device(config.device, self.ranks)
         self.model = self.create_model().to(self.device)
         self.rate = config.learning_rate or USUAL_RATE[config.optimizer]
         self.optimizer = self.create_optimizer()
         self.scaler = device.scaler(self.device, config.amp)
         self.schedule = self.create_schedule()
+        if isinstance(self.ranks, TorchRanks):
+            self.ranks.copy_from_first(self.model.state_dict().values())
+            # Every rank draws other random numbers, for example for dropout.
+            state.seed_everything(config.seed + RANK_SEED_STEP * self.ranks.rank)
 
     @abstractmethod
     def create_model(self) -> Any: ...
@@ -94,7 +101,8 @@ class TorchLearner(ABC):
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Sequence[Any], Sequence[int | str]]]:
         """Yield (micro-batches, sample ids) for each step of an epoch, beginning with `step`.
 
-        The gradients of all micro-batches of a step are added before the weights are updated.
+        The gradients of all micro-batches of a step are added before the weights are updated. The micro-batches are
+        the part of this rank, the sample ids are those of all ranks.
         """
 
     @abstractmethod
@@ -132,12 +140,18 @@ class TorchLearner(ABC):
         set_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         total = sum(self._add_gradients(part, len(parts)) for part in parts)
+        if isinstance(self.ranks, TorchRanks):
+            self.ranks.average_gradients(self._trained_parameters())
+            total = self.ranks.mean(total)
         if self.options["clip"]:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options["clip"])
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return total
+
+    def _trained_parameters(self) -> list[Any]:
+        return [each for each in self.model.parameters() if each.requires_grad]
 
     def _add_gradients(self, part: Any, parts: int) -> float:
         with device.autocast(self.device, self.config.amp):
@@ -171,10 +185,14 @@ class TorchLearner(ABC):
         return {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler}
 
     def save(self, directory: Path) -> None:
-        state.save(directory, self._parts())
+        state.save(directory, self._parts(), self.ranks)
+
+    def contribute_state(self) -> None:
+        """Send the random state of this rank to rank 0, which is in `save`."""
+        self.ranks.gather(state.random_state())
 
     def load(self, directory: Path) -> None:
-        state.load(directory, self._parts())
+        state.load(directory, self._parts(), self.ranks)
 
     def save_weights(self, path: Path) -> Path:
         return exports.save_weights(self.network(), path, self.about())

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import torch
 
+from anygpu.trainers.ranks import SINGLE, Ranks
+
 FILE = "state.pt"
 
 
@@ -25,24 +27,32 @@ class Stateful(Protocol):
     def load_state_dict(self, state: Any) -> Any: ...
 
 
-def save(directory: Path, parts: Mapping[str, Stateful]) -> Path:
-    """Write the state of all parts and of the random generators to one file, atomically."""
+def save(directory: Path, parts: Mapping[str, Stateful], ranks: Ranks = SINGLE) -> Path:
+    """Write the state of all parts, and of the random generators of all ranks, to one file, atomically."""
+    chances = ranks.gather(random_state())
     state = {
         "parts": {name: part.state_dict() for name, part in parts.items()},
-        "chance": random_state(),
+        "chance": chances[0],
+        "other_chances": chances[1:],
         "threads": torch.get_num_threads(),
     }
     return serialize(directory / FILE, state)
 
 
-def load(directory: Path, parts: Mapping[str, Stateful]) -> None:
-    """Restore the state of all parts, on any device. Loading does not execute code from the file."""
+def load(directory: Path, parts: Mapping[str, Stateful], ranks: Ranks = SINGLE) -> None:
+    """Restore the state of all parts, on any device. Loading does not execute code from the file.
+
+    If the checkpoint was saved by another number of ranks, only rank 0 restores its random generators.
+    """
     state = torch.load(directory / FILE, map_location="cpu", weights_only=True)
     for name, part in parts.items():
         part.load_state_dict(state["parts"][name])
-    # Another number of threads changes the order of sums, and so the last bits of results.
-    torch.set_num_threads(state["threads"])
-    set_random_state(state["chance"])
+    chances = [state["chance"], *state.get("other_chances", ())]
+    if len(chances) == ranks.size:
+        # Another number of threads changes the order of sums, and so the last bits of results.
+        torch.set_num_threads(state["threads"])
+    if len(chances) == ranks.size or ranks.is_first:
+        set_random_state(chances[ranks.rank])
 
 
 def serialize(path: Path, state: Any) -> Path:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, ClassVar
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.contract import Trainer
 from anygpu.trainers.result import Export
+from anygpu.trainers.torch.processes import TorchProcesses
 from anygpu.trainers.torch.settings import SettingOption, read
 
 if TYPE_CHECKING:
     from anygpu.trainers.torch.learner import TorchLearner
 
 
-class TorchTrainer(Trainer):
+class TorchTrainer(TorchProcesses, Trainer):
     options: ClassVar[Mapping[str, SettingOption]]
     learner: TorchLearner
 
@@ -48,6 +49,9 @@ class TorchTrainer(Trainer):
 
     def save_checkpoint(self, directory: Path) -> None:
         self.learner.save(directory)
+
+    def contribute_state(self) -> None:
+        self.learner.contribute_state()
 
     def load_checkpoint(self, directory: Path) -> None:
         self.learner.load(directory)

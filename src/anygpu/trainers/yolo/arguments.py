@@ -42,16 +42,28 @@ OPTIMIZERS = ("auto", "SGD", "MuSGD", "Adam", "Adamax", "AdamW", "NAdam", "RAdam
 SCHEDULERS = ("linear", "cosine")
 
 
-def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, home: Path) -> dict[str, Any]:
+def overrides(
+    config: TrainingConfig, *, model: str, task: str, data: Path, home: Path, rank: int = 0
+) -> dict[str, Any]:
     """Return the arguments for ultralytics' trainer.
 
-    Ultralytics' early stopping is disabled because anygpu stops trainings itself.
+    Ultralytics' early stopping is disabled because anygpu stops trainings itself. Each rank has a directory of its own
+    for the files that ultralytics writes; only rank 0 plots.
     """
     settings = {theirs: getattr(config, ours) for ours, theirs in OURS.items()}
     given = {name: value for name, value in settings.items() if value is not None}
     where = {"model": model, "task": task, "data": str(data), "project": str(home), "name": "run"}
     quiet = {"plots": False, "verbose": False, "patience": 0, "exist_ok": True, "mode": "train"}
-    return {**quiet, **given, **where, **_model_arguments(config), **_device(config), **config.options}
+    other = {"name": f"rank{rank}", "plots": False} if rank else {}
+    return {
+        **quiet,
+        **given,
+        **where,
+        **_model_arguments(config),
+        **_device(config),
+        **config.options,
+        **other,
+    }
 
 
 def _model_arguments(config: TrainingConfig) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from ultralytics.engine import trainer as engine_module
 from ultralytics.models import yolo
 from ultralytics.utils.torch_utils import unwrap_model
 
+from anygpu.trainers.ranks import SINGLE, Ranks
 from anygpu.trainers.torch import state
 from anygpu.trainers.yolo.dataset import EpochOrder
+from anygpu.trainers.yolo.sharing import SharingEngine
 
 KINDS = {
     "detect": yolo.detect.DetectionTrainer,
@@ -37,30 +39,35 @@ class EngineHooks:
         self.on_fit_epoch_end = epoch
 
 
-def make(task: str, overrides: Mapping[str, Any], hooks: EngineHooks) -> Any:
-    return _kind(task)(dict(overrides), hooks)
+def make(task: str, overrides: Mapping[str, Any], hooks: EngineHooks, ranks: Ranks = SINGLE) -> Any:
+    return _kind(task, ranks.size > 1)(dict(overrides), hooks, ranks)
 
 
 @functools.cache
-def _kind(task: str) -> Any:
+def _kind(task: str, is_shared: bool) -> Any:
     """Return the class that trains a task: ultralytics' trainer, made resumable.
 
     The class name must not contain "Trainer": ultralytics adds callbacks of its platform to such classes.
     """
-    return type(f"Resumable{task.title()}", (ResumableEngine, KINDS[task]), {})
+    shared = (SharingEngine,) if is_shared else ()
+    return type(f"Resumable{task.title()}", (*shared, ResumableEngine, KINDS[task]), {})
 
 
 class ResumableEngine:
     """Mixin for ultralytics' trainers that makes a training resumable after any batch."""
 
-    def __init__(self, overrides: dict[str, Any], hooks: EngineHooks) -> None:
-        self.hooks = hooks
+    def __init__(self, overrides: dict[str, Any], hooks: EngineHooks, ranks: Ranks = SINGLE) -> None:
+        self.hooks, self.ranks = hooks, ranks
         self.state: State | None = None  # checkpoint to resume from; None after the first batch
         self.done_in_epoch = 0
         self.pending, self.stepped = 0, False  # batches since the last optimiser step
         super().__init__(overrides=overrides)  # type: ignore[call-arg]
 
     # -- resuming ----------------------------------------------------------------------------------
+
+    def resume_from(self, saved: State) -> None:
+        """Continue from a snapshot when the training starts."""
+        self.state = saved
 
     def setup_model(self: Any) -> Any:
         if self.state is None:
@@ -90,6 +97,7 @@ class ResumableEngine:
         if mode == "train":
             self.order = self._order(loader)
             loader.batch_sampler.sampler.sampler = self.order
+            object.__setattr__(loader, "sampler", self.order)  # a DataLoader refuses to change it
         return loader
 
     def _order(self: Any, loader: Any) -> EpochOrder:
@@ -97,10 +105,12 @@ class ResumableEngine:
         at = self.state or {"epoch": self.start_epoch, "done_in_epoch": 0}
         return EpochOrder(
             len(loader.dataset),
+            self.batch_size,
             seed=self.args.seed,
             epoch=at["epoch"],
-            skip=at["done_in_epoch"] * loader.batch_size,
+            skip=at["done_in_epoch"],
             shuffle=not sequential,
+            ranks=self.ranks,
         )
 
     def _close_dataloader_mosaic(self: Any) -> None:
@@ -127,7 +137,8 @@ class ResumableEngine:
             return
         _restore_gradients(self.model, self.state["gradients"])
         _refill(self.train_loader.dataset, self.state["buffer"])
-        state.set_random_state(self.state["chance"])
+        if self.state["chance"] is not None:
+            state.set_random_state(self.state["chance"])
 
     def _end_batch(self: Any) -> None:
         if self.state is not None and self.done_in_epoch:
@@ -152,11 +163,8 @@ class ResumableEngine:
         self.stepped = True
 
     def samples(self: Any) -> list[int]:
-        """Return the sample ids of the last training batch."""
-        size = self.train_loader.batch_size
-        ids: list[int] = self.order.of(self.epoch)[
-            (self.done_in_epoch - 1) * size : self.done_in_epoch * size
-        ]
+        """Return the sample ids of the last training batch, those of all ranks."""
+        ids: list[int] = self.order.batch(self.epoch, self.done_in_epoch - 1)
         return ids
 
     # -- saving ------------------------------------------------------------------------------------
@@ -177,6 +185,12 @@ class ResumableEngine:
             "gradients": _gradients(model) if self.pending else {},
             "pending": self.pending,
             "losses": {name: float(value) for name, value in self.tloss.items()} if done_in_epoch else {},
+            **self.rank_state(),
+        }
+
+    def rank_state(self: Any) -> State:
+        """Return the state that each rank has for itself: recently loaded images, and random generators."""
+        return {
             "buffer": list(getattr(self.train_loader.dataset, "buffer", ())),
             "chance": state.random_state(),
         }

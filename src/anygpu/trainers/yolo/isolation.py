@@ -1,4 +1,7 @@
-"""Keep ultralytics inside the output directory: no settings in the home folder, no telemetry, no installs."""
+"""Keep ultralytics inside the output directory: no settings in the home folder, no telemetry, no installs.
+
+It also sees none of the other processes of a training on several GPUs.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+from anygpu.trainers.errors import TrainerError
 
 FONTS = ("Arial.ttf", "Arial.Unicode.ttf")
 
@@ -21,8 +26,27 @@ def isolate(directory: Path) -> None:
     os.environ.setdefault("YOLO_CONFIG_DIR", str(directory.resolve()))
     os.environ.setdefault("YOLO_AUTOINSTALL", "false")
     os.environ.setdefault("YOLO_VERBOSE", "false")
+    _import_alone()
     _silence()
     _give_fonts()
+
+
+def _import_alone() -> None:
+    """Import ultralytics without the variable that says how many processes train together.
+
+    It would read it now, and later divide batches and validate in its own way, which needs CUDA. See `sharing`.
+    """
+    size = os.environ.pop("WORLD_SIZE", None)
+    try:
+        from ultralytics.utils import RANK
+    finally:
+        if size is not None:
+            os.environ["WORLD_SIZE"] = size
+    if RANK != -1:
+        raise TrainerError(
+            "ultralytics was imported before the training started, and would now divide the batches in its own way; "
+            "import it later"
+        )
 
 
 def _silence() -> None:

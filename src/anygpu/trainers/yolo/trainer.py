@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig
-from anygpu.trainers.contract import AnyTrainer, PlannerHints, WeightsWriter
+from anygpu.trainers.contract import PlannerHints, WeightsWriter
 from anygpu.trainers.errors import BadConfig, TrainerError
 from anygpu.trainers.result import Export
+from anygpu.trainers.torch.processes import TorchProcesses
 from anygpu.trainers.yolo import arguments, dataset, isolation
 from anygpu.trainers.yolo import models as names
 
@@ -32,7 +33,7 @@ METRICS = {
 }
 
 
-class Yolo(AnyTrainer):
+class Yolo(TorchProcesses):
     name = "yolo"
     title = "YOLO"
     description = "Detects, segments or classifies objects in images, or finds key points, with ultralytics."
@@ -62,8 +63,16 @@ class Yolo(AnyTrainer):
         _model(config)
         if "," in config.device:
             raise BadConfig(
-                f"device: {config.device!r} names several devices, but this trainer uses one; set one, such as "
-                "cuda:0"
+                f"device: {config.device!r} names several devices, but a process of this trainer uses one; set auto,"
+                " and ask for several GPUs in the job (resources.gpu) or with --processes"
+            )
+
+    @classmethod
+    def check_processes(cls, config: TrainingConfig, count: int) -> None:
+        super().check_processes(config, count)
+        if count > 1 and config.option("rect", False):
+            raise BadConfig(
+                "rect: it puts images of one shape into a batch, and so cannot be used on several GPUs; remove it"
             )
 
     @classmethod
@@ -77,21 +86,36 @@ class Yolo(AnyTrainer):
         source = dataset.read(self.config, self.require_dataset(), self.model.task)
         self.data_hash = source.sha256
         isolation.isolate(self._home() / "settings")
-        self.data = dataset.prepare(source, self.model.task, self._home() / "dataset")
+        target = self._home() / "dataset"
+        if self.ranks.is_first:
+            self.data = dataset.prepare(source, self.model.task, target)
+        else:
+            self.data = dataset.prepared_path(self.model.task, target)
 
     def create_model(self) -> None:
         from anygpu.trainers.yolo import engine
 
-        overrides = arguments.overrides(
-            self.config, model=self.model.start, task=self.model.task, data=self.data, home=self._home()
-        )
         hooks = engine.EngineHooks(step=self._step, epoch=self._epoch)
         try:
-            self.engine = engine.make(self.model.task, overrides, hooks)
+            self.engine = engine.make(self.model.task, self._arguments(), hooks, self.ranks)
         except (TypeError, ValueError, SyntaxError) as error:
             raise BadConfig(
                 f"ultralytics refuses the settings; change the one that it names: {error}"
             ) from error
+
+    def _arguments(self) -> dict[str, Any]:
+        from anygpu.trainers.torch.device import choose_device
+
+        made = arguments.overrides(
+            self.config,
+            model=self.model.start,
+            task=self.model.task,
+            data=self.data,
+            home=self._home(),
+            rank=self.ranks.rank,
+        )
+        shared = self.ranks.size > 1
+        return {**made, "device": str(choose_device(self.config.device, self.ranks))} if shared else made
 
     def fit(self) -> None:
         from anygpu.trainers.yolo import engine
@@ -111,10 +135,14 @@ class Yolo(AnyTrainer):
         state = self.engine.snapshot(epoch=progress.epoch, done_in_epoch=progress.step_in_epoch)
         torch.save(state, directory / "state.pt")
 
+    def contribute_state(self) -> None:
+        self.engine.contribute_state()
+
     def load_checkpoint(self, directory: Path) -> None:
         import torch
 
-        self.engine.state = torch.load(directory / "state.pt", map_location="cpu", weights_only=True)
+        state = torch.load(directory / "state.pt", map_location="cpu", weights_only=True)
+        self.engine.resume_from(state)
 
     def save_weights(self, directory: Path, stem: str) -> Path:
         """Save the averaged weights in ultralytics' format, which YOLO("best.pt") opens."""
