@@ -19,7 +19,7 @@ from anygpu.cloudsim.instance import Instance, InstanceOrder, InstanceState, Mac
 from anygpu.cloudsim.lifecycle import CloudTiming, InstanceLifecycle
 from anygpu.cloudsim.market import SimSpotMarket
 from anygpu.cloudsim.resources import AddressStore, DiskStore, KeyStore
-from anygpu.cloudsim.vendor import MachineType, SimVendor
+from anygpu.cloudsim.vendor import SimMachineType, SimVendor
 
 
 @dataclass(slots=True)
@@ -181,14 +181,14 @@ class Cloud:
 
     # Prices and capacity
 
-    def price(self, machine_type: MachineType, zone: str, *, spot: bool) -> int:
+    def price(self, machine_type: SimMachineType, zone: str, *, spot: bool) -> int:
         return (
             self.market.spot_price(machine_type, zone, self.clock.now_s())
             if spot
             else machine_type.price_microusd_per_hour
         )
 
-    def has_capacity(self, vendor: SimVendor, machine_type: MachineType, zone: str, *, spot: bool) -> bool:
+    def has_capacity(self, vendor: SimVendor, machine_type: SimMachineType, zone: str, *, spot: bool) -> bool:
         """Return whether a machine of this type can be launched in the zone."""
         remaining = [
             limit - self._count_active(vendor, machine_type, zone if "@" in name else "")
@@ -203,7 +203,7 @@ class Cloud:
         entries = self.billing.entries(self.instances.values(), self.addresses.ever_allocated())
         return [entry for entry in entries if vendor is None or entry.vendor == vendor.name]
 
-    def _find_type(self, order: InstanceOrder) -> MachineType:
+    def _find_type(self, order: InstanceOrder) -> SimMachineType:
         machine_type = order.vendor.find_type(order.type)
         if machine_type is None:
             raise CloudError(
@@ -219,7 +219,7 @@ class Cloud:
             )
         return machine_type
 
-    def _choose_zone(self, order: InstanceOrder, machine_type: MachineType) -> str:
+    def _choose_zone(self, order: InstanceOrder, machine_type: SimMachineType) -> str:
         """Return the requested zone, or the first zone with capacity.
 
         Raise CloudError if no zone has capacity or the quota is used up.
@@ -250,7 +250,7 @@ class Cloud:
             subject=machine_type.name,
         )
 
-    def _exceeds_quota(self, order: InstanceOrder, machine_type: MachineType) -> bool:
+    def _exceeds_quota(self, order: InstanceOrder, machine_type: SimMachineType) -> bool:
         limit = self.limits.vcpus.get(order.vendor.name, order.vendor.vcpu_limit)
         used = sum(
             each.type.vcpus
@@ -262,7 +262,7 @@ class Cloud:
         )
         return used + machine_type.vcpus > limit
 
-    def _count_active(self, vendor: SimVendor, machine_type: MachineType, zone: str) -> int:
+    def _count_active(self, vendor: SimVendor, machine_type: SimMachineType, zone: str) -> int:
         return sum(
             each.state.is_active and each.type.name == machine_type.name and zone in ("", each.zone)
             for each in self.instances.values()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from anygpu.cloudsim.vendor import MachineType, OnHalt, SimVendor
+from anygpu.cloudsim.vendor import OnHalt, SimMachineType, SimVendor
 
 
 class InstanceState(StrEnum):
@@ -110,7 +110,7 @@ class Instance:
 
     id: str
     order: InstanceOrder
-    type: MachineType
+    type: SimMachineType
     zone: str
     price_microusd_per_hour: int
     state: InstanceState = InstanceState.PENDING

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anygpu.cloudsim.vendor import MachineType
+from anygpu.cloudsim.vendor import SimMachineType
 
 GAP_S = 600
 SEEDED_TICKS = 4032  # four weeks of ten-minute ticks
@@ -83,11 +83,11 @@ class SimSpotMarket:
         self.speed = speed
         self._start_s = start_s
 
-    def is_available(self, machine_type: MachineType, zone: str, now_s: float) -> bool:
+    def is_available(self, machine_type: SimMachineType, zone: str, now_s: float) -> bool:
         """Return whether spot capacity of this type is available in the zone."""
         return self._trace_for(machine_type.name, zone).at(self._elapsed_s(now_s))
 
-    def spot_price(self, machine_type: MachineType, zone: str, now_s: float) -> int:
+    def spot_price(self, machine_type: SimMachineType, zone: str, now_s: float) -> int:
         """Return the spot price in micro-dollars per hour.
 
         With a seed, the price is set for each hour of market time at random, within 10 % of the base price.

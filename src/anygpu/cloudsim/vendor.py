@@ -8,7 +8,7 @@ OnHalt = Literal["end", "stop", "off"]  # off: the machine is down but still bil
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineType:
+class SimMachineType:
     """A machine type. Prices are in micro-dollars per hour for the whole machine."""
 
     name: str
@@ -41,7 +41,7 @@ class SimVendor:
 
     name: str
     regions: Mapping[str, tuple[str, ...]]  # zones by region; an empty tuple for a vendor without zones
-    types: tuple[MachineType, ...]
+    types: tuple[SimMachineType, ...]
     billing_rule: SimBillingRule = SimBillingRule()
     metadata_format: str = ""  # aws, gcp, azure, or empty for none
     on_halt: OnHalt = "end"
@@ -49,7 +49,7 @@ class SimVendor:
     address_microusd_per_hour: int = 0
     vcpu_limit: int = 4096
 
-    def find_type(self, name: str) -> MachineType | None:
+    def find_type(self, name: str) -> SimMachineType | None:
         return next((kind for kind in self.types if kind.name == name), None)
 
     def zones(self, region: str) -> tuple[str, ...]:

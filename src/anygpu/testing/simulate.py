@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
 from anygpu.events.types import Event, StopRequested
 from anygpu.testing.invariants import Violation, violations
-from anygpu.testing.simulation.backend import charged_microusd as charge
 from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.providers.backend import charged_microusd as charge
 from anygpu.testing.simulation.scenario import Scenario, scenario_for_seed
 from anygpu.testing.simulation.virtual_time import Deadlock, VirtualLoop
 from anygpu.testing.simulation.world import SimWorld, Store

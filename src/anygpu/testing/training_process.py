@@ -24,6 +24,7 @@ class TrainingProcess:
     python: str = sys.executable
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    processes: int = 1  # of the training, one for each GPU
 
     def run(self, output: Path, *, resume: bool = False) -> dict[str, Any]:
         """Run the training to its end. Return the content of result.json and the first reported step."""
@@ -54,6 +55,7 @@ class TrainingProcess:
         command = [self.python, "-m", "anygpu.trainers", self.trainer, json.dumps(dict(self.settings))]
         command += ["--output", str(output), "--json", *(["--resume"] if resume else [])]
         command += ["--dataset", str(self.dataset)] if self.dataset else []
+        command += ["--processes", str(self.processes)] if self.processes > 1 else []
         env = {name: value for name, value in os.environ.items() if not name.startswith("ANYGPU_")}
         env.update(self.env)
         output.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from anygpu.cloudsim.cloud import Cloud
 from anygpu.cloudsim.errors import CloudError, ErrorReason
 from anygpu.cloudsim.instance import Instance, InstanceOrder, InstanceState
 from anygpu.cloudsim.resources import LoginKey
-from anygpu.cloudsim.vendor import MachineType, SimBillingRule, SimVendor
+from anygpu.cloudsim.vendor import SimBillingRule, SimMachineType, SimVendor
 
 REGIONS = {"us-east-1": "Virginia, USA", "us-south-1": "Texas, USA", "us-west-1": "California, USA"}
 GPUS = {
@@ -33,8 +33,8 @@ NAME_CHARS = 64
 
 def _type(
     name: str, gpu: str, count: int, cents: int, vcpus: int, memory_gib: int, disk_gib: int
-) -> MachineType:
-    return MachineType(
+) -> SimMachineType:
+    return SimMachineType(
         name=name,
         price_microusd_per_hour=cents * 10_000,
         vcpus=vcpus,
@@ -262,7 +262,7 @@ def _status(instance: Instance) -> str:
     return "booting" if instance.booted_at_ms is None else "active"
 
 
-def _type_json(machine_type: MachineType) -> dict[str, Any]:
+def _type_json(machine_type: SimMachineType) -> dict[str, Any]:
     gpu = f"{machine_type.gpu_kind} ({GPUS[machine_type.gpu_kind]})"
     return {
         "name": machine_type.name,

@@ -135,13 +135,19 @@ class _SshdOutput(asyncio.Protocol):
 async def _end_sshd(child: "subprocess.Popen[bytes]", inner: asyncio.Transport | None) -> None:
     """End the sshd process of a closed connection.
 
-    Processes that were started over this connection keep running, as on any machine.
+    Processes that were started over this connection keep running, as on any machine. If the machine is removed while
+    sshd ends, sshd is killed, so that no process remains that nobody waits for.
     """
     if inner is not None:
         inner.close()
     with contextlib.suppress(ProcessLookupError):
         child.terminate()
-    await asyncio.shield(exit_code(child))
+    try:
+        await exit_code(child)
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
 
 
 def _sftp_server() -> str:

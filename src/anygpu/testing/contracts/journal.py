@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from anygpu.errors import Conflict, LeaseLost, NotFound
-from anygpu.events.fold import InvalidEvent, Recorded, fold
+from anygpu.events.fold import Recorded, fold
 from anygpu.events.offers import Offer
 from anygpu.events.slots import SlotKind, SlotUsage, TenantKey
+from anygpu.events.transitions import InvalidEvent
 from anygpu.events.types import (
     AttemptLaunching,
     CancelRequested,

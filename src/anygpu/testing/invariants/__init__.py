@@ -7,6 +7,7 @@ from anygpu.testing.invariants import (
     attempts,
     checkpoints,
     deadlines,
+    gangs,
     jobs,
     machines,
     migrations,
@@ -37,6 +38,7 @@ async def violations(world: SimWorld) -> list[Violation]:
         *migrations.check(world, timelines),
         *checkpoints.check(world, timelines),
         *resumes.check(world, timelines),
+        *gangs.check(world, timelines),
         *sharing.check(world, timelines),
         *await storage.check(world, timelines),
     ]

@@ -14,9 +14,11 @@ from anygpu.events.types import (
     AttemptLaunching,
     AttemptLost,
     CheckpointSaved,
+    Event,
+    StopRequested,
 )
 from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
-from anygpu.testing.simulation.provider import SimMachine
+from anygpu.testing.simulation.providers.provider import SimMachine
 from anygpu.testing.simulation.records import CONTROL_FACTS, AgentRecord
 from anygpu.testing.simulation.world import SimWorld
 
@@ -53,6 +55,8 @@ def _commits(timeline: JobTimeline) -> Iterator[Violation]:
 
 def _leaders(world: SimWorld) -> Iterator[Violation]:
     for commit in world.recorder.commits:
+        if _is_leaving_node(commit.recorded.event):
+            continue
         if isinstance(commit.recorded.event, CONTROL_FACTS) and commit.process != commit.leader:
             kind = type(commit.recorded.event).__name__
             yield Violation(
@@ -60,17 +64,32 @@ def _leaders(world: SimWorld) -> Iterator[Violation]:
             )
 
 
+def _is_leaving_node(event: Event) -> bool:
+    """Return whether an agent requested the stop: any server records that a node is being preempted."""
+    return isinstance(event, StopRequested) and event.message.startswith("node ")
+
+
 def _overlaps(world: SimWorld) -> Iterator[Violation]:
     """Yield a violation if two agents train a job at the same time. Agents on paused machines are ignored."""
-    by_job: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
+    by_node: dict[tuple[str, int], list[tuple[float, float, str]]] = defaultdict(list)
+    by_attempt: dict[str, dict[int, list[AgentRecord]]] = defaultdict(lambda: defaultdict(list))
     for record in world.environment.records:
         if record.trained_from is not None and not record.was_paused:
-            until = float("inf") if record.trained_until is None else record.trained_until
-            by_job[record.job_id].append((record.trained_from, until, record.machine))
-    for job_id, spans in by_job.items():
+            span = (record.trained_from, _until(record), record.machine)
+            by_node[record.job_id, record.node].append(span)
+            by_attempt[record.job_id][record.attempt].append(record)
+    for (job_id, _), spans in by_node.items():
         for (_, until, one), (start, _, other) in pairwise(sorted(spans)):
             if until > start:
                 yield Violation(2, f"job {job_id} trained on {one} and {other} at the same time")
+    for job_id, attempts in by_attempt.items():
+        for (before, first), (after, second) in pairwise(sorted(attempts.items())):
+            if max(map(_until, first)) > min(record.trained_from or 0.0 for record in second):
+                yield Violation(2, f"job {job_id}: attempts {before} and {after} trained at the same time")
+
+
+def _until(record: AgentRecord) -> float:
+    return float("inf") if record.trained_until is None else record.trained_until
 
 
 def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:

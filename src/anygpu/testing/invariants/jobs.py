@@ -16,8 +16,8 @@ from anygpu.events.types import (
 )
 from anygpu.events.view import JobView
 from anygpu.testing.invariants.timeline import JobTimeline, Violation
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.scenario import PATIENT_KEY
-from anygpu.testing.simulation.training import SimScript
 from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]

@@ -1,18 +1,22 @@
 """Invariant 3: a machine that no live attempt owns is ended soon.
 
-No machine is billed after its attempt is recorded as gone, or after its job has ended.
+No machine is billed after its attempt is recorded as gone, or after its job has ended. The mailbox of an attempt is
+removed after its end.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from anygpu.agent.link.mailbox import CHANNELS
 from anygpu.events.types import TERMINAL, AttemptEnded, AttemptLaunching, AttemptLost, AttemptReleased
 from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
-from anygpu.testing.simulation.provider import SimMachine
+from anygpu.testing.simulation.providers.provider import SimMachine
 from anygpu.testing.simulation.world import SimWorld
 
 ORPHAN_S = 200.0  # orphaned machines are ended within this time, once the faults are over
 DAMAGED_S = 600.0  # machines of damaged jobs are ended within this time
+MAILBOX_S = 85.0  # the mailbox of a released attempt is removed within this time, once the faults are over
 LATE_EFFECT_S = 40.0  # lists lag: machines launched this recently may not be listed yet
 
 
@@ -57,6 +61,7 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
         elif machine.ended_at is None and world.loop.time() - machine.launched_at > DAMAGED_S:
             yield Violation(3, f"{machine.id} ({machine.name}) of a damaged job was not ended")
     yield from _addresses(world)
+    yield from _mailboxes(world, owners)
 
 
 def _addresses(world: SimWorld) -> Iterator[Violation]:
@@ -65,6 +70,22 @@ def _addresses(world: SimWorld) -> Iterator[Violation]:
         ended = float("inf") if address.machine.ended_at is None else address.machine.ended_at
         if released > max(ended, world.scenario.faults_until) + ORPHAN_S:
             yield Violation(3, f"address {address.id} ({address.machine.name}) was not released")
+
+
+def _mailboxes(world: SimWorld, owners: Mapping[str, MachineOwner]) -> Iterator[Violation]:
+    for name, files in world.relay.files.items():
+        owner = owners.get(name)
+        if owner is None:
+            yield Violation(3, f"the mailbox {name} belongs to no attempt")
+        elif owner.timeline.job_id not in world.damaged_jobs:
+            over = max((at for at, _ in owner.release_times()), default=float("inf"))
+            if world.loop.time() > max(over, world.scenario.faults_until) + MAILBOX_S:
+                yield Violation(
+                    3, f"the mailbox of {name} was not removed; its attempt ended at {over:.0f} s"
+                )
+        by_node = Counter(file.partition("-")[0] for file in files)
+        if max(by_node.values(), default=0) > 2 * CHANNELS:
+            yield Violation(3, f"the mailbox of {name} has {len(files)} messages")
 
 
 def _machine(world: SimWorld, machine: SimMachine, owner: MachineOwner) -> Iterator[Violation]:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from anygpu.events.types import AttemptLaunching, AttemptReleased, JobFailed, MeterDiffered, MigrateRequested
 from anygpu.events.view import AttemptView, JobView
 from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
-from anygpu.testing.simulation.backend import charged_microusd
 from anygpu.testing.simulation.faults import Fault
-from anygpu.testing.simulation.provider import SimMachine, SimProvider
+from anygpu.testing.simulation.providers.backend import charged_microusd
+from anygpu.testing.simulation.providers.provider import SimMachine, SimProvider
 from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
@@ -71,6 +71,7 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
     bills = [(p, m) for a in view.attempts for p, m in machines_of(world, a.name)]
     cost, dearest = sum(charged_microusd(p, m) for p, m in bills), max((m.price for _, m in bills), default=0)
     within_s = STORM_S if world.scenario.rates else CALM_S
+    dearest *= view.spec.resources.nodes
     slack = _slack(bills, dearest, within_s)
     if cost > limit + slack:
         yield Violation(

@@ -18,15 +18,19 @@ from anygpu.events.types import (
 )
 from anygpu.events.view import AttemptView, JobView
 from anygpu.testing.invariants.timeline import JobTimeline, Violation
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.records import AgentRecord
-from anygpu.testing.simulation.training import SimScript
 from anygpu.testing.simulation.world import SimWorld
 
 CLOCK_ERROR_S = 1.0
 
 
 def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:
-    records = {(r.job_id, r.attempt): r for r in world.environment.records if r.began_after is not None}
+    records = {
+        (r.job_id, r.attempt): r
+        for r in world.environment.records
+        if r.began_after is not None and r.node == 0
+    }
     for job_id, timeline in timelines.items():
         view = world.recorder.views[job_id]
         for attempt in view.attempts:

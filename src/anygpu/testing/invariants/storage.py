@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from anygpu.events.fold import Recorded, fold
-from anygpu.events.types import AttemptEnded, CheckpointSaved
-from anygpu.store.reports import MetricPoint
+from anygpu.events.types import AttemptEnded, CheckpointSaved, NodeEnded
+from anygpu.store.reports import MetricPoint, report_number
 from anygpu.testing.invariants.timeline import JobTimeline, Violation
 from anygpu.testing.simulation.client import SCOPE
 from anygpu.testing.simulation.records import AgentRecord
@@ -30,8 +30,9 @@ async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[V
         else:
             broken += [] if same else [Violation(10, f"folding job {job_id} again gives a different state")]
     for record in (record for record in world.environment.records if record.job_id in timelines):
-        log = await reports.log(record.job_id, record.attempt, offset=0, limit=ALL)
-        points, _ = await reports.points(record.job_id, record.attempt, after=0, limit=ALL)
+        number = report_number(record.attempt, record.node)
+        log = await reports.log(record.job_id, number, offset=0, limit=ALL)
+        points, _ = await reports.points(record.job_id, number, after=0, limit=ALL)
         broken += [*_frames(record, log.data, points), *_commits(record, timelines[record.job_id])]
     return broken
 
@@ -78,7 +79,15 @@ def _commits(record: AgentRecord, timeline: JobTimeline) -> Iterator[Violation]:
     if not record.end_acked:
         return
     ends = [entry.event for entry in timeline.events(AttemptEnded) if entry.event.attempt == record.attempt]
-    if not ends:
+    if record.nodes > 1:
+        nodes = [entry.event for entry in timeline.events(NodeEnded)]
+        if not any((event.attempt, event.node) == (record.attempt, record.node) for event in nodes):
+            yield Violation(
+                8,
+                f"the end of node {record.node} of {record.name} was acknowledged but is not in the journal",
+            )
+        ends = ends if record.node == 0 else []
+    elif not ends:
         yield Violation(8, f"the end of {record.name} was acknowledged but is not in the journal")
     for marks in (event.marks for event in ends):
         if (marks.log_bytes, marks.metric_points) != (len(record.log), len(record.points)):

@@ -1,6 +1,6 @@
 """A simulated control process: the real `AgentService`, `Jobs` and `Supervisor`, with stores that can fail."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,18 @@ from anygpu.control.jobs import Jobs
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.schedule.compare import OfferComparer, no_analysis
 from anygpu.control.supervisor import Supervisor
+from anygpu.control.term import PeriodicTask
+from anygpu.server.relay.task import RelayTask
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
 from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.journal import Journal
 from anygpu.store.reports import Reports
-from anygpu.testing.simulation.backend import SimBackend
 from anygpu.testing.simulation.crashes import ProcessLife, crashable
 from anygpu.testing.simulation.faults import Fault, FaultInjector
+from anygpu.testing.simulation.providers.backend import SimBackend
+from anygpu.testing.simulation.relay import SimRelay
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
 
 SECRET = b"simulated"
@@ -37,6 +40,7 @@ class SharedServices:
     reports: Callable[[], Reports]
     blobs: Blobs
     backends: Mapping[str, SimBackend]
+    relay: SimRelay
     policy: ControlPolicy
     seed: str
     report: Callable[[str, str, Exception], None]
@@ -57,6 +61,12 @@ class ControlProcess:
         self._backends: dict[str, Backend] = {
             name: crashable(backend, life, **backend.call_kinds) for name, backend in shared.backends.items()
         }
+        self._relay = crashable(
+            shared.relay, life, open="act", versions="call", write="act", remove="act", mailboxes="call"
+        )
+        for name, backend in shared.backends.items():
+            if backend.relay is not None:
+                vars(self._backends[name])["relay"] = self._relay
         self._clock = crashable(shared.clock, life, sleep="call")
         self._randomness = SeededRandomness(f"{shared.seed}:{life.name}")
         self._wake = _new_wake(shared, life)
@@ -99,8 +109,15 @@ class ControlProcess:
             policy=self._shared.policy,
             agent_url=lambda: "sim://agents",
             report=self._report,
+            further_tasks=self._relay_tasks,
         )
         return assemble_supervisor(services, self.name)
+
+    def _relay_tasks(self) -> Sequence[PeriodicTask]:
+        if not any(backend.relay is not None for backend in self._shared.backends.values()):
+            return []
+        handle = self._shared.relay.handler(self)
+        return [RelayTask(self._backends, self.journal, handle, self._clock, self._report)]
 
     def _report(self, what: str, error: Exception) -> None:
         self._shared.report(self.name, what, error)

@@ -54,6 +54,7 @@ class Fault(StrEnum):
     PREEMPTED_PROVISIONING = "preempted while provisioning"
     PREEMPTED_CHECKPOINTING = "preempted while checkpointing"
     PREEMPTED_CANCELLING = "preempted while cancelling"
+    REQUEUED = "engine put a job back into its queue"
     MACHINE_DIED = "machine died silently"
     AGENT_DIED = "agent died"
     SPOOL_LOST = "disk of a dead agent unreadable"
@@ -62,6 +63,10 @@ class Fault(StrEnum):
     CHECKPOINT_ROTTED = "published checkpoint damaged at rest"
     VIEW_DAMAGED = "stored view damaged"
     EVENT_DAMAGED = "event of a job damaged"
+    RELAY_DOWN = "store of the relay does not answer"
+    RELAY_LISTING_STALE = "listing of mailboxes out of date"
+    RELAY_READ_STALE = "message in a mailbox out of date"
+    RELAY_MESSAGE_LATE = "message in a mailbox visible late"
 
 
 SQL_ONLY = frozenset({Fault.VIEW_DAMAGED, Fault.EVENT_DAMAGED})  # faults that need the SQL journal
@@ -110,6 +115,14 @@ RATES: Mapping[Fault, float] = {
     Fault.UPLOAD_TORN: 0.2,
     Fault.UPLOAD_CORRUPT: 0.2,
     Fault.CHECKPOINT_ROTTED: 0.2,
+}
+
+
+RELAY_RATES: Mapping[Fault, float] = {
+    Fault.RELAY_DOWN: 0.05,
+    Fault.RELAY_LISTING_STALE: 0.1,
+    Fault.RELAY_READ_STALE: 0.1,
+    Fault.RELAY_MESSAGE_LATE: 0.15,
 }
 
 

@@ -13,6 +13,7 @@ from anygpu.events.types import (
     AttemptLaunched,
     AttemptLaunching,
     AttemptLost,
+    AttemptQueued,
     AttemptReleased,
     AttemptStranded,
     HoldStarted,
@@ -52,6 +53,8 @@ class AgentRecord:
     machine: str
     job_id: str = ""
     attempt: int = 0
+    node: int = 0  # of an attempt on several machines
+    nodes: int = 1
     claimed_at: float | None = None
     resume: Mapping[str, Any] | None = None
     restored_step: int | None = None  # read from the restored bytes, not from the assignment
@@ -65,6 +68,9 @@ class AgentRecord:
     answered_at: list[float] = field(default_factory=list)  # times of all responses
     saved: list[tuple[int, str]] = field(default_factory=list)  # acknowledged checkpoints: step, id
     end_acked: str | None = None
+    succeeded: bool = False  # the script ended without an error
+    ready_at: float | None = None  # when the agent said that its node is ready
+    failed_at: float | None = None  # when the server acknowledged the failure of the node's processes
 
     @property
     def log(self) -> bytes:
@@ -104,6 +110,7 @@ CONTROL_FACTS = (
     AttemptLaunched,
     AttemptLost,
     AttemptReleased,
+    AttemptQueued,
     AttemptStranded,
     MachineStarted,
     HoldStarted,

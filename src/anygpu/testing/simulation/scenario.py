@@ -9,9 +9,9 @@ from anygpu.control.policy import ControlPolicy, SharingPolicy
 from anygpu.plan.offers.migration import MigrationPolicy
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.crashes import CrashPoint
-from anygpu.testing.simulation.faults import Fault, random_rates
-from anygpu.testing.simulation.training import SimScript
+from anygpu.testing.simulation.faults import RELAY_RATES, Fault, random_rates
 
 # The product's default policy, partly with shorter times, so that a history needs fewer steps.
 POLICY = ControlPolicy(
@@ -98,13 +98,14 @@ class SimJob:
     project: str = "vision"
     deadline_s: float | None = None  # deadline in seconds after submission
     expected_s: float | None = None  # expected training time
+    nodes: int = 1
 
     def spec(self) -> JobSpec:
         fields: dict[str, Any] = {
             "command": ["train"],
             "env": self.script.env(),
             "priority": self.priority,
-            "resources": {"cpus": self.units},
+            "resources": {"cpus": self.units, "nodes": self.nodes},
             "checkpoint": {
                 "keep": self.keep,
                 "paths": ["ckpt/*.pt"] if self.resumable or self.saves_only else [],
@@ -145,6 +146,9 @@ class ScenarioBackend:
     lease_s: float = 0
     opens_at: float = 0  # no offers before this time
     steady: bool = False  # reliable: no faults on this backend
+    queues: bool = False  # an engine with its own queue, which may start a preempted job again
+    max_nodes: int = 1
+    relayed: bool = False  # its agents reach the server only through mailboxes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +166,11 @@ class Scenario:
 
 def scenario_for_seed(seed: int) -> Scenario:
     """Return the scenario for a seed. The same seed always gives the same scenario."""
+    if seed % 23 == 5:
+        return _maybe_behind_relay(_requeueing_engine(random.Random(f"engine:{seed}"), str(seed)), 0.4)
+    gangs = random.Random(f"gangs:{seed}")
+    if gangs.random() < 0.05:
+        return _maybe_behind_relay(gang_scenario(gangs, str(seed)), 0.3)
     rng = random.Random(f"projects:{seed}")
     if rng.random() < 0.08:
         return _two_projects(rng, str(seed))
@@ -179,7 +188,90 @@ def scenario_for_seed(seed: int) -> Scenario:
     if resuming.random() < 0.2:
         only_spot = all(backend.interruptible for backend in scenario.backends)
         jobs = tuple(_that_may_restart(job, resuming, only_spot=only_spot) for job in jobs)
-    return replace(scenario, jobs=jobs)
+    return _maybe_behind_relay(replace(scenario, jobs=jobs), 0.12)
+
+
+def _maybe_behind_relay(scenario: Scenario, probability: float) -> Scenario:
+    """Return the scenario, sometimes with backends whose agents reach the server through a relay, some or all."""
+    rng = random.Random(f"relay:{scenario.seed}")
+    if rng.random() >= probability:
+        return scenario
+    share = rng.choice([0.5, 1.0, 1.0])
+    backends = tuple(
+        replace(each, relayed=True, lease_s=rng.choice([60, 90])) if rng.random() < share else each
+        for each in scenario.backends
+    )
+    faults = {
+        fault: rate * rng.uniform(0.3, 1.5) for fault, rate in RELAY_RATES.items() if rng.random() < 0.7
+    }
+    return replace(scenario, backends=backends, rates={**scenario.rates, **faults})
+
+
+def _requeueing_engine(rng: random.Random, seed: str) -> Scenario:
+    """Return a scenario with a cluster whose engine has a queue, preempts jobs and starts them again."""
+    cluster = ScenarioBackend(name="cluster", price=0, queues=True, lease_s=rng.choice([0, 60]))
+    jobs = tuple(
+        SimJob(
+            at=number * rng.uniform(0, 40),
+            script=SimScript(steps=rng.randint(4, 14), step_s=10.0, save_every=rng.choice([1, 2])),
+            key=f"key-{number}",
+            resumable=rng.random() < 0.8,
+            cancel_at=rng.uniform(0, 400) if rng.random() < 0.15 else None,
+        )
+        for number in range(rng.choice([1, 2, 3]))
+    )
+    rates = random_rates(rng) if rng.random() < 0.5 else {}
+    return Scenario(
+        seed=seed,
+        jobs=jobs,
+        backends=(cluster,),
+        processes=rng.choice([1, 1, 2]),
+        latency_s=rng.choice([0.0, 0.05]),
+        rates={**rates, Fault.PREEMPTED_0: 0.05, Fault.PREEMPTED_30: 0.05},
+        faults_until=600.0,
+    )
+
+
+def gang_scenario(rng: random.Random, seed: str) -> Scenario:
+    """Return a scenario with jobs on several machines, some of which compete for the same machines."""
+    box = ScenarioBackend(name="box", price=0, capacity=4, max_nodes=4, idempotent=rng.random() < 0.5)
+    cloud = ScenarioBackend(
+        name="cloud",
+        price=1_000_000,
+        max_nodes=4,
+        idempotent=rng.random() < 0.5,
+        minimum_s=rng.choice([0, 60]),
+        quota=rng.choice([None, 4]),
+    )
+    rates = {fault: rate / 2 for fault, rate in random_rates(rng).items()}
+    return Scenario(
+        seed=seed,
+        jobs=tuple(_gang_job(rng, number) for number in range(rng.choice([2, 3, 4]))),
+        backends=rng.choice([(box,), (box,), (cloud,), (box, cloud)]),
+        processes=rng.choice([1, 1, 2]),
+        latency_s=rng.choice([0.0, 0.05, 0.6]),
+        rates={**rates, Fault.MACHINE_DIED: rng.choice([0.0, 0.03])} if rng.random() < 0.75 else {},
+    )
+
+
+def _gang_job(rng: random.Random, number: int) -> SimJob:
+    steps = rng.choice([3, 6, 12])
+    script = SimScript(
+        steps=steps,
+        step_s=rng.choice([6.0, 15.0]),
+        fails_at=rng.randint(1, 3) if rng.random() < 0.15 else 0,
+        killed_at=rng.randint(1, 3) if rng.random() < 0.2 else 0,
+    )
+    at = rng.uniform(0, 60)
+    return SimJob(
+        at=at,
+        script=replace(script, save_every=1, notices_peers=rng.random() < 0.5),
+        key=f"gang-{number}",
+        nodes=rng.choice([1, 2, 2, 3, 4]),
+        cancel_at=at + rng.uniform(5, 120) if rng.random() < 0.2 else None,
+        resumable=rng.random() < 0.8,
+        max_cost=rng.choice(BUDGETS) * 4 if rng.random() < 0.2 else None,
+    )
 
 
 def _restarts_on_spot(rng: random.Random, seed: str) -> Scenario:

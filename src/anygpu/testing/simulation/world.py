@@ -12,18 +12,20 @@ from anygpu.store.journal import Journal
 from anygpu.store.reports import Reports
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
-from anygpu.testing.simulation.agent import SimAgent
-from anygpu.testing.simulation.agent_environment import AgentEnvironment
-from anygpu.testing.simulation.backend import SimCloudBackend, SimHostBackend
+from anygpu.testing.simulation.agents.agent import SimAgent
+from anygpu.testing.simulation.agents.environment import AgentEnvironment
 from anygpu.testing.simulation.blobs import SimBlobs
 from anygpu.testing.simulation.client import SimClient, SimFollower
 from anygpu.testing.simulation.control_process import ControlProcess, SharedServices
 from anygpu.testing.simulation.crashes import ProcessLife
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.network import SimNetwork
-from anygpu.testing.simulation.provider import SimMachine, SimProvider, SimTariff
+from anygpu.testing.simulation.providers.backend import SimBackend, SimCloudBackend, SimHostBackend
+from anygpu.testing.simulation.providers.provider import SimMachine, SimProvider, SimTariff
+from anygpu.testing.simulation.providers.queue_engine import SimQueueBackend, SimQueueProvider
 from anygpu.testing.simulation.records import Commit, CommitRecorder
-from anygpu.testing.simulation.scenario import SETTLE_S, Scenario
+from anygpu.testing.simulation.relay import SimRelay
+from anygpu.testing.simulation.scenario import SETTLE_S, Scenario, ScenarioBackend
 from anygpu.testing.simulation.virtual_time import SeededRandomness, VirtualClock, VirtualLoop
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class SimWorld:
         self.resumed_damaged: set[str] = set()  # attempts launched with a damaged checkpoint
         self.row_damager: RowDamager | None = None
         self._open_stores(store)
+        self.relay = SimRelay(loop, self.faults, self.problems.append)
         self.network = SimNetwork(loop, self.faults, self._alive, self.problems.append)
         self.environment = self._new_environment()
         self.providers = [self._new_provider(n) for n in range(len(scenario.backends))]
@@ -197,12 +200,14 @@ class SimWorld:
             return self.recorder.wrap(self.new_journal(), process)
 
         backends = {
-            backend.name: (SimCloudBackend if backend.price else SimHostBackend)(
+            backend.name: _backend_class(backend)(
                 provider,
                 dead=backend.dead,
                 interruptible=backend.interruptible,
                 lease_s=backend.lease_s,
                 opens_at=backend.opens_at,
+                max_nodes=backend.max_nodes,
+                relay=self.relay if backend.relayed else None,
             )
             for backend, provider in zip(self.scenario.backends, self.providers, strict=True)
         }
@@ -214,6 +219,7 @@ class SimWorld:
             reports=self.new_reports,
             blobs=self.blobs,
             backends=backends,
+            relay=self.relay,
             policy=self.scenario.policy,
             seed=self.scenario.seed,
             report=self._report,
@@ -225,6 +231,7 @@ class SimWorld:
             faults=self.faults,
             randomness=SeededRandomness(f"agents:{self.scenario.seed}"),
             network=self.network,
+            relay=self.relay,
             blobs=self.blobs,
             trace=self.trace,
             problem=self.problems.append,
@@ -236,7 +243,7 @@ class SimWorld:
         def guest(machine: SimMachine, launch: LaunchRequest) -> SimAgent:
             return SimAgent(machine, launch, self.environment, provider)
 
-        provider = SimProvider(
+        provider = (SimQueueProvider if backend.queues else SimProvider)(
             backend.name,
             self.loop,
             self._no_faults if backend.steady else self.faults,
@@ -250,3 +257,9 @@ class SimWorld:
             has_addresses=bool(backend.price),
         )
         return provider
+
+
+def _backend_class(backend: ScenarioBackend) -> type[SimBackend]:
+    if backend.queues:
+        return SimQueueBackend
+    return SimCloudBackend if backend.price else SimHostBackend

@@ -1,6 +1,6 @@
 """The instance types of the simulated EC2. Prices are those of AWS on 2026-08-22 in us-west-2."""
 
-from anygpu.cloudsim.vendor import MachineType, SimBillingRule, SimVendor
+from anygpu.cloudsim.vendor import SimBillingRule, SimMachineType, SimVendor
 
 ACCOUNT = "123456789012"  # the account number of AWS's own examples
 ACCESS_KEY_ID = "AKIASIMULATED0000000"
@@ -20,8 +20,8 @@ def _gpu(
     memory_gib: float,
     usd: float,
     spot: float,
-) -> MachineType:
-    return MachineType(
+) -> SimMachineType:
+    return SimMachineType(
         name=name,
         gpu_kind=machine_type,
         gpu_count=count,
@@ -33,7 +33,7 @@ def _gpu(
     )
 
 
-def _cpu(name: str, vcpus: int, memory_gib: float, usd: float, spot: float) -> MachineType:
+def _cpu(name: str, vcpus: int, memory_gib: float, usd: float, spot: float) -> SimMachineType:
     return _gpu(name, "", 0, 0, vcpus, memory_gib, usd, spot)
 
 

@@ -200,10 +200,11 @@ def _describe_group(group: SimSecurityGroup) -> Fields:
 
 
 def _permission(sent: Mapping[str, object]) -> Fields:
-    ranges = sent.get("IpRanges", [])
+    ranges, groups = sent.get("IpRanges", []), sent.get("Groups", [])
     return {
         "ipProtocol": sent.get("IpProtocol"),
         "fromPort": sent.get("FromPort"),
         "toPort": sent.get("ToPort"),
         "ipRanges": [{"cidrIp": each.get("CidrIp")} for each in ranges] if isinstance(ranges, list) else [],
+        "groups": [{"groupId": each.get("GroupId")} for each in groups] if isinstance(groups, list) else [],
     }

@@ -5,7 +5,7 @@ from anygpu.cloudsim.apis.ec2.account import AwsRegion
 from anygpu.cloudsim.apis.ec2.errors import Ec2Error
 from anygpu.cloudsim.apis.ec2.instance_types import VENDOR
 from anygpu.cloudsim.apis.ec2.wire import Fields, apply_filters
-from anygpu.cloudsim.vendor import MachineType
+from anygpu.cloudsim.vendor import SimMachineType
 
 PRODUCT = "Linux/UNIX"
 
@@ -106,7 +106,7 @@ def _includes_linux(products: list[str]) -> bool:
     return any(product.startswith(PRODUCT) for product in products)
 
 
-def _spot_price(region: AwsRegion, machine_type: MachineType, zone: str) -> dict[str, str]:
+def _spot_price(region: AwsRegion, machine_type: SimMachineType, zone: str) -> dict[str, str]:
     price = region.cloud.price(machine_type, zone, spot=True)
     return {
         "instanceType": machine_type.name,
@@ -117,7 +117,7 @@ def _spot_price(region: AwsRegion, machine_type: MachineType, zone: str) -> dict
     }
 
 
-def _type_filter_values(machine_type: MachineType) -> dict[str, str]:
+def _type_filter_values(machine_type: SimMachineType) -> dict[str, str]:
     return {
         "instance-type": machine_type.name,
         "current-generation": "true",
@@ -130,7 +130,7 @@ def _type_filter_values(machine_type: MachineType) -> dict[str, str]:
     }
 
 
-def _describe_type(machine_type: MachineType) -> Fields:
+def _describe_type(machine_type: SimMachineType) -> Fields:
     return {
         "instanceType": machine_type.name,
         "currentGeneration": True,
@@ -152,7 +152,7 @@ def _describe_type(machine_type: MachineType) -> Fields:
     }
 
 
-def _gpu_info(machine_type: MachineType) -> Fields | None:
+def _gpu_info(machine_type: SimMachineType) -> Fields | None:
     if not machine_type.gpu_count:
         return None
     each_mib = round(machine_type.gpu_memory_gib * 1024)

@@ -5,7 +5,7 @@ from typing import Any
 
 from anygpu.cloudsim.apis.json_api import iso_time
 from anygpu.cloudsim.instance import Instance, InstanceState
-from anygpu.cloudsim.vendor import MachineType, SimBillingRule, SimVendor
+from anygpu.cloudsim.vendor import SimBillingRule, SimMachineType, SimVendor
 
 STORAGE_DOLLARS_PER_MONTH = 5  # for 50 GB, support.paperspace.com "Virtual Machine Billing Overview"
 
@@ -23,8 +23,10 @@ TEMPLATES = (
 )
 
 
-def _type(name: str, gpu: str, gpu_gib: int, count: int, cents: int, cpus: int, ram_gib: int) -> MachineType:
-    return MachineType(
+def _type(
+    name: str, gpu: str, gpu_gib: int, count: int, cents: int, cpus: int, ram_gib: int
+) -> SimMachineType:
+    return SimMachineType(
         name=name,
         price_microusd_per_hour=cents * 10_000,
         vcpus=cpus,

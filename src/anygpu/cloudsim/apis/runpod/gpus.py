@@ -6,7 +6,7 @@ A machine type is 1, 2, 4 or 8 GPUs of one type.
 from dataclasses import dataclass
 from typing import Any
 
-from anygpu.cloudsim.vendor import MachineType, SimVendor
+from anygpu.cloudsim.vendor import SimMachineType, SimVendor
 
 SECURE, COMMUNITY = "SECURE", "COMMUNITY"
 COUNTS = (1, 2, 4, 8)
@@ -42,9 +42,9 @@ def type_name(gpu_id: str, count: int, cloud: str) -> str:
     return several + gpu_id + (" (community)" if cloud == COMMUNITY else "")
 
 
-def _types(gpu: RunPodGpu, cloud: str, cents: int) -> list[MachineType]:
+def _types(gpu: RunPodGpu, cloud: str, cents: int) -> list[SimMachineType]:
     return [
-        MachineType(
+        SimMachineType(
             name=type_name(gpu.id, count, cloud),
             price_microusd_per_hour=cents * count * 10_000,
             vcpus=gpu.vcpus * count,

@@ -16,7 +16,8 @@ from anygpu.events.offers import Billing, Handle, Offer
 from anygpu.spec.sections import Resources
 from anygpu.testing.simulation.crashes import CallKind
 from anygpu.testing.simulation.faults import Fault, FaultInjector
-from anygpu.testing.simulation.provider import SimMachine, SimProvider, provider_time_ms
+from anygpu.testing.simulation.providers.provider import SimMachine, SimProvider, provider_time_ms
+from anygpu.testing.simulation.relay import SimRelay
 
 BROKEN = Failure(code="ssh", message="SSH refused five times", blame=Blame.LAUNCH)
 
@@ -40,15 +41,19 @@ class SimBackend:
         interruptible: bool = False,
         lease_s: float = 0,
         opens_at: float = 0,
+        max_nodes: int = 1,
+        relay: SimRelay | None = None,
     ) -> None:
         self.name = provider.name
         self.probe_every_s = 0.0
+        self.relay = relay
         self._dead = dead
         self._provider = provider
         self._faults: FaultInjector = provider.faults
         self._interruptible = interruptible
         self._lease_s = lease_s
         self._opens_at = opens_at
+        self._max_nodes = max_nodes
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         await self._send_request()
@@ -66,6 +71,7 @@ class SimBackend:
                 interruptible=self._interruptible,
                 max_run_s=provider.max_run_s,
                 lease_s=self._lease_s,
+                max_nodes=self._max_nodes,
             )
         ]
 
@@ -78,7 +84,7 @@ class SimBackend:
             self._provider.pending_launches += 1
             self._provider.loop.call_later(self._faults.uniform(5, 200), self._create_late, launch)
             await self._time_out()
-        machine = self._provider.create(launch)
+        machine, *_ = self._provider.create(launch)
         if self._faults.occurs(Fault.LAUNCH_TIMED_OUT):
             await self._time_out()
         await self._send_response()
@@ -120,7 +126,10 @@ class SimBackend:
         await self._send_request()
         if self._faults.occurs(Fault.PROBE_FAILED):
             await self._time_out()
-        return [Handle(name=m.name) for m in self._provider.machines if self._provider.is_listed(m)]
+        listed = [machine for machine in self._provider.machines if self._provider.is_listed(machine)]
+        names = [machine.name for machine in listed if not machine.node]
+        names += [machine.name for machine in listed if machine.node and machine.name not in names]
+        return [Handle(name=name) for name in names]
 
     async def _send_request(self) -> None:
         await asyncio.sleep(self._faults.uniform(0.05, 0.5))
@@ -200,8 +209,11 @@ def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observatio
     """
     there = [machine for machine in machines if provider.is_listed(machine)]
     certain = provider.lists_completely(machines[0].name)
-    first, *twins = (_interval(provider, machine) for machine in machines)
-    running = [machine for machine in there if not machine.exited]
+    firsts = [next(m for m in machines if m.node == node) for node in sorted({m.node for m in machines})]
+    first, *others = (_interval(provider, machine) for machine in firsts)
+    twins = [_interval(provider, machine) for machine in machines if machine not in firsts]
+    nodes = {machine.node for machine in machines}
+    running = {machine.node for machine in there if not machine.exited} == nodes
     taken = any(machine.noticed if there else machine.preempted for machine in there or machines)
     return Observation(
         state=MachineState.RUNNING
@@ -218,6 +230,7 @@ def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observatio
         price_microusd_per_hour=first.price_microusd_per_hour,
         failure=BROKEN if any(_is_broken(provider, machine) for machine in there) else None,
         duplicates=tuple(twins),
+        nodes=tuple(others),
     )
 
 

@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from anygpu.errors import AnygpuError, Forbidden, IncompleteUpload, NotFound, Superseded, Unauthorized
-from anygpu.testing.simulation.agent_environment import AgentBase
+from anygpu.testing.simulation.agents.environment import AgentBase
 from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.virtual_time import SimWake
 

@@ -1,6 +1,7 @@
 """A simulated agent in virtual time that follows the agent protocol."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -15,11 +16,11 @@ from anygpu.errors import (
     Superseded,
     Unauthorized,
 )
-from anygpu.testing.simulation.agent_environment import AgentBase, AgentEnvironment
+from anygpu.testing.simulation.agents.environment import AgentBase, AgentEnvironment
+from anygpu.testing.simulation.agents.training import SimTrainer, TrainingEnd
+from anygpu.testing.simulation.agents.uploads import SimUploader
 from anygpu.testing.simulation.faults import Fault
-from anygpu.testing.simulation.provider import SimMachine, SimProvider
-from anygpu.testing.simulation.training import SimTrainer, TrainingEnd
-from anygpu.testing.simulation.uploads import SimUploader
+from anygpu.testing.simulation.providers.provider import SimMachine, SimProvider
 
 T = TypeVar("T")
 REJECTIONS = (Unauthorized, Forbidden, NotFound, Superseded, AlreadyClaimed)
@@ -43,6 +44,7 @@ class SimAgent(AgentBase):
         self._ticket = launch.ticket
         self._lease_until = float("inf")
         self._heartbeat_s = 5.0
+        self._waits = False  # for the other nodes of the attempt to end
         self._tasks: list[asyncio.Task[None]] = []
         environment.records.append(self.record)
 
@@ -61,6 +63,13 @@ class SimAgent(AgentBase):
         """Stop because of a preemption notice. Half of the notices, at random, do not reach the agent."""
         if self.work and self.environment.faults.random.random() < 0.5:
             self.stop("stopped")
+            if self.record.nodes > 1:
+                self._start_task(self._leave())
+
+    async def _leave(self) -> None:
+        """Tell the server that this node stops, so that the others stop too. The message may be lost."""
+        with contextlib.suppress(AnygpuError):
+            await self.call(lambda p: p.agent_service.leave(self.key(p), {"message": "notice"}))
 
     def deliver(self) -> None:
         """Send the reports that a dead agent left in its spool. Do nothing while the agent is alive."""
@@ -76,18 +85,20 @@ class SimAgent(AgentBase):
             self._start_task(self._keep_lease())
             self._start_task(self._uploader.run())
             end = await SimTrainer(self, self._uploader).run()
+            self.record.succeeded = end.outcome == "exited" and end.exit_code == 0
             self._record_training_end()
             await self._finish(end)
+            await self._wait_for_nodes()
         self.provider.agent_exited(self.machine)
 
     async def _claim(self) -> bool:
-        claimant = self.environment.randomness.token(8)
+        claimant = self.machine.claimant = self.machine.claimant or self.environment.randomness.token(8)
         until = self.now() + CLAIM_FOR_S
         while self.now() < until:
             sent_at = self.now()
             try:
                 answer = await self.call(
-                    lambda p: p.agent_service.claim(self._ticket, claimant, {"os": "sim"})
+                    lambda p: p.agent_service.claim(self._ticket, claimant, {"os": "sim"}, self.machine.node)
                 )
             except REJECTIONS:
                 return False
@@ -105,6 +116,8 @@ class SimAgent(AgentBase):
         self._heartbeat_s = answer["heartbeat_s"]
         record = self.record
         record.job_id, record.attempt = answer["job_id"], answer["attempt"]
+        ranks = self.work.get("ranks") or {}
+        record.node, record.nodes = self.machine.node, int(ranks.get("nodes", 1))
         record.claimed_at, record.resume = self.environment.loop.time(), self.work["resume"]
         self.environment.trace(f"{self.machine.id} claimed {record.name}")
 
@@ -120,10 +133,15 @@ class SimAgent(AgentBase):
             elif await self._report_end(end):
                 return
 
+    async def _wait_for_nodes(self) -> None:
+        """Stay until the attempt has ended on all nodes; the sender renews the lease meanwhile."""
+        while self._waits and self.stopping != "lease_lost" and not self.rejected:
+            await self.sleep(2)
+
     async def _report_end(self, end: TrainingEnd) -> bool:
         body = end.body(last_seq=len(self.record.frames))
         try:
-            await self.call(lambda p: p.agent_service.end(self.key(p), body))
+            answer = await self.call(lambda p: p.agent_service.end(self.key(p), body))
         except ReportGap:
             await self.sleep(1)  # until then the missing frames are sent
         except REJECTIONS:
@@ -134,6 +152,9 @@ class SimAgent(AgentBase):
             await self.sleep(3)
         else:
             self.record.end_acked = end.outcome if end.outcome != "agent_lost" else None
+            self._waits = bool(answer.get("wait"))
+            if end.outcome == "exited" and end.exit_code != 0:
+                self.record.failed_at = self.environment.loop.time()
             self.environment.trace(f"{self.record.name} told its end: {end.outcome}")
             return True
         return False
@@ -195,6 +216,8 @@ class SimAgent(AgentBase):
         self._lease_until = max(self._lease_until, sent_at + answer["lease_s"])
         for order in answer["orders"]:
             timed_out = order.get("reason") == "timeout"
+            if order.get("reason") == "peer" and not self.stopping:
+                self.stop_message = "peer"
             self.stop("cancelled" if order["kind"] == "cancel" else "timeout" if timed_out else "stopped")
 
     def _go_back(self, gap: ReportGap) -> None:

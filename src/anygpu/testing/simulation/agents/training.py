@@ -6,8 +6,8 @@ from typing import Any
 
 from anygpu.errors import AnygpuError, BlobMissing
 from anygpu.store.reports import MetricPoint
-from anygpu.testing.simulation.agent_environment import AgentBase
-from anygpu.testing.simulation.uploads import SimUploader, read_step
+from anygpu.testing.simulation.agents.environment import AgentBase
+from anygpu.testing.simulation.agents.uploads import SimUploader, read_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class SimScript:
     tells: bool = False  # reports the total number of steps, which allows predictions
     resumes: bool = True  # continues from the restored checkpoint
     reports: bool = True  # states its steps
+    notices_peers: bool = True  # fails when it loses the connection to another node
 
     def env(self) -> dict[str, str]:
         return {f"SIM_{name.upper()}": repr(getattr(self, name)) for name in self.__slots__}
@@ -40,6 +41,7 @@ class SimScript:
             tells=env["SIM_TELLS"] == "True",
             resumes=env["SIM_RESUMES"] == "True",
             reports=env["SIM_REPORTS"] == "True",
+            notices_peers=env["SIM_NOTICES_PEERS"] == "True",
         )
 
 
@@ -51,13 +53,14 @@ class TrainingEnd:
     exit_code: int | None = None
     signal: int | None = None
     step: int = 0
+    message: str = ""
 
     def body(self, *, last_seq: int) -> dict[str, Any]:
         return {
             "outcome": self.outcome,
             "exit_code": self.exit_code,
             "signal": self.signal,
-            "message": "",
+            "message": self.message,
             "last_seq": last_seq,
             "step": self.step,
         }
@@ -77,8 +80,9 @@ class SimTrainer:
     async def run(self) -> TrainingEnd:
         self._agent.add_frame(phase="preparing")
         await self._restore()
+        await self._wait_for_nodes()
         if self._agent.stopping:
-            return TrainingEnd(outcome=self._agent.stopping, step=self._step)
+            return self._stopped()
         self._agent.record.trained_from = self._environment.loop.time()
         self._agent.record.began_after = self._step
         self._agent.add_frame(phase="training")
@@ -91,10 +95,12 @@ class SimTrainer:
         while self._step < script.steps or not script.ends:
             if await self._wait_step(script.step_s):
                 return await self._stop()
-            self._take_a_step()
-            if self._step == script.fails_at:
+            if self._has_lost_peer():
                 return TrainingEnd(outcome="exited", exit_code=1, step=self._step)
-            if self._step == script.killed_at and self._agent.record.attempt == 1:
+            self._take_a_step()
+            if self._step == script.fails_at and self._is_last_node:
+                return TrainingEnd(outcome="exited", exit_code=1, step=self._step)
+            if self._step == script.killed_at and self._is_last_node and self._agent.record.attempt == 1:
                 return TrainingEnd(outcome="exited", signal=9, step=self._step)
         return TrainingEnd(outcome="exited", exit_code=0, step=self._step)
 
@@ -102,11 +108,12 @@ class SimTrainer:
         self._step += 1
         at = self._agent.now()
         self._agent.add_frame(log=b"step %d of attempt %d\n" % (self._step, self._agent.record.attempt))
-        self._agent.add_frame(point=MetricPoint("loss", self._step, at, 1 / self._step))
-        if self._script.reports:
+        if self._is_first_node:
+            self._agent.add_frame(point=MetricPoint("loss", self._step, at, 1 / self._step))
+        if self._script.reports and self._is_first_node:
             self._agent.add_frame(progress=self._progress())
         self._agent.provider.maybe_interrupt(self._agent.machine, "training", 0.5)
-        if self._step % self._script.save_every == 0:
+        if self._step % self._script.save_every == 0 and self._is_first_node:
             self._uploader.save(self._step)
 
     def _progress(self) -> dict[str, int]:
@@ -128,10 +135,47 @@ class SimTrainer:
         If it was stopped or timed out, save a last checkpoint first.
         """
         outcome = self._agent.stopping
-        if outcome in ("stopped", "timeout") and self._step:
+        if outcome in ("stopped", "timeout") and self._step and self._is_first_node:
             self._uploader.save(self._step)
         await self._agent.sleep(self._environment.faults.uniform(0, self._agent.grace_s))
-        return TrainingEnd(outcome=outcome, step=self._step)
+        return TrainingEnd(outcome=outcome, step=self._step, message=self._agent.stop_message)
+
+    def _stopped(self) -> TrainingEnd:
+        return TrainingEnd(outcome=self._agent.stopping, step=self._step, message=self._agent.stop_message)
+
+    @property
+    def _is_first_node(self) -> bool:
+        return self._agent.record.node == 0
+
+    @property
+    def _is_last_node(self) -> bool:
+        """Whether the script fails on this node, if it fails: on one machine, or on one of several."""
+        return self._agent.record.node == self._agent.record.nodes - 1
+
+    async def _wait_for_nodes(self) -> None:
+        """Wait until all nodes of the attempt are ready."""
+        record = self._agent.record
+        body = {"address": f"10.0.0.{record.node}", "port": 4000}
+        while record.nodes > 1 and not self._agent.stopping:
+            if record.ready_at is None:
+                record.ready_at = self._environment.loop.time()
+            try:
+                answer = await self._agent.call(lambda p: p.agent_service.ready(self._agent.key(p), body))
+            except AnygpuError:
+                await self._agent.sleep(3)
+                continue
+            if answer["start"]:
+                return
+            await self._agent.sleep(1)
+
+    def _has_lost_peer(self) -> bool:
+        """Return whether a process on another node has ended without success, so that connections to it are lost."""
+        mine = self._agent.record
+        return self._script.notices_peers and any(
+            peer.trained_until is not None and not peer.succeeded
+            for peer in self._environment.records
+            if peer.name == mine.name and peer.node != mine.node
+        )
 
     async def _restore(self) -> None:
         """Download the checkpoint. If it is damaged, start from the beginning."""

@@ -95,6 +95,14 @@ class SimMachine:
     frozen_s: float = 0.0  # total time paused; the machine's clock is late by this time
     cut_off_until: float = 0.0
     guest: SimGuest | None = None
+    # Only of engines with a queue (`queue_engine`):
+    queued: bool = False
+    restarts: int = 0
+    started_at: float | None = None
+    claimant: str = ""  # stored in the directory of the attempt, which stays the same when a job is restarted
+    launch: LaunchRequest | None = None
+    earlier_guests: list[SimGuest] = field(default_factory=list)
+    node: int = 0  # of an attempt on several machines, which all have the name of the attempt
 
 
 @dataclass(eq=False, slots=True)
@@ -159,41 +167,52 @@ class SimProvider:
             return None
         return self.capacity - sum(machine.units for machine in self.active_machines())
 
-    def create(self, launch: LaunchRequest, *, check_first: bool = True) -> SimMachine:
-        """Return the existing machine with the name of the launch request, or create one.
+    def create(self, launch: LaunchRequest, *, check_first: bool = True) -> list[SimMachine]:
+        """Return the machines of a launch request, one for each node. Create those that do not exist, or none.
 
         A provider that is not idempotent may create a second machine, because it finds only machines that are
         already in its list.
         """
-        listed = not_ended(self.listed_machines(launch.name)) if check_first else []
-        existing = self.machines_named(launch.name) if self.idempotent else listed
-        if existing:
-            return existing[0]
+        existing = {node: self._find_machine(launch, node, check_first) for node in range(launch.nodes)}
+        missing = [node for node, machine in existing.items() if machine is None]
         units = int(launch.resources.cpus or 1)
-        self._check_limits(units)
-        if not_ended(self.machines_named(launch.name)):
-            self.faults.record(Fault.TWIN, launch.name)
-        return self._add_machine(launch, units)
+        if missing:
+            self._check_limits(units, len(missing))
+        for node in missing:
+            if not_ended(self._machines_of_node(launch.name, node)):
+                self.faults.record(Fault.TWIN, launch.name)
+            existing[node] = self._add_machine(launch, units, node)
+        return [machine for machine in existing.values() if machine is not None]
 
-    def _check_limits(self, units: int) -> None:
+    def _find_machine(self, launch: LaunchRequest, node: int, check_first: bool) -> SimMachine | None:
+        listed = not_ended(self.listed_machines(launch.name)) if check_first else []
+        found = self.machines_named(launch.name) if self.idempotent else listed
+        return next((machine for machine in found if machine.node == node), None)
+
+    def _machines_of_node(self, name: str, node: int) -> list[SimMachine]:
+        return [machine for machine in self.machines_named(name) if machine.node == node]
+
+    def _check_limits(self, units: int, count: int) -> None:
         left = self.free_units()
-        if left is not None and left < units:
+        if left is not None and left < units * count:
             raise NoCapacity()
-        if self.quota is not None and len(self.active_machines()) >= self.quota:
+        if self.quota is not None and len(self.active_machines()) + count > self.quota:
             self.faults.record(Fault.OUT_OF_QUOTA, self.name)
             raise NoQuota()
 
-    def _add_machine(self, launch: LaunchRequest, units: int) -> SimMachine:
+    def _add_machine(self, launch: LaunchRequest, units: int, node: int) -> SimMachine:
         lag_s = self.faults.uniform(5, LAG_S) if self.faults.occurs(Fault.LISTING_LAG) else 0.0
         now = self.loop.time()
         machine = SimMachine(
             f"m{len(self.machines) + 1}", launch.name, units, now, now + lag_s, self.tariff.price
         )
+        machine.node = node
         machine.spool_lost = self.faults.occurs(Fault.SPOOL_LOST)
         self.machines.append(machine)
         self.trace(f"{self.name} created {machine.id} {machine.name}")
         if self.has_addresses:
             self.addresses.append(SimAddress(f"a{machine.id}", machine))
+        machine.launch = launch
         machine.guest = self.new_guest(machine, launch)
         self._set_up(machine)
         self.maybe_interrupt(machine, "provisioning")

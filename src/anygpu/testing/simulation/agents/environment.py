@@ -12,8 +12,9 @@ from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.simulation.control_process import ControlProcess
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.network import SimConnection, SimNetwork
-from anygpu.testing.simulation.provider import SimMachine, SimProvider
+from anygpu.testing.simulation.providers.provider import SimMachine, SimProvider
 from anygpu.testing.simulation.records import AgentRecord, SimFrame
+from anygpu.testing.simulation.relay import RelayLine, SimRelay
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualLoop
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ class AgentEnvironment:
     faults: FaultInjector
     randomness: SeededRandomness
     network: SimNetwork
+    relay: SimRelay
     blobs: MemoryBlobs
     trace: Callable[[str], None]
     problem: Callable[[str], None]
@@ -81,13 +83,28 @@ class AgentBase:
         self.provider = provider
         self.environment = environment
         self.record = AgentRecord(launch.name, machine.id)
+        self._line = self._relay_line(launch)
         self.token = ""
         self.work: dict[str, Any] = {}
         self.grace_s = 0.0
         self.stopping: str = ""  # the outcome to report, once a stop was requested
+        self.stop_message = ""
         self.rejected = False
         self.trainer_wake = SimWake(environment.loop)
         self.sender_wake = SimWake(environment.loop)
+
+    def _relay_line(self, launch: LaunchRequest) -> RelayLine | None:
+        if not launch.relay:
+            return None
+        environment, machine = self.environment, self.machine
+        session = environment.randomness.token(8)
+        return RelayLine(
+            environment.relay,
+            launch.relay[machine.node],
+            machine.node,
+            session,
+            lambda: environment.loop.time() < machine.cut_off_until,
+        )
 
     def stop(self, outcome: str) -> None:
         sternness = ["", "stopped", "timeout", "cancelled", "lease_lost"]
@@ -110,7 +127,10 @@ class AgentBase:
 
     async def call(self, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
         try:
-            answer = await self.environment.call(self.machine, invoke)
+            if self._line is not None:
+                answer = await self._line.call(invoke)
+            else:
+                answer = await self.environment.call(self.machine, invoke)
         except AnygpuError:
             await self.wait_while_paused()
             raise

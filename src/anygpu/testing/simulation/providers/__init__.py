@@ -1,0 +1,1 @@
+"""Simulated providers of machines, and backends that use them."""
