@@ -163,6 +163,153 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream Project
+         * @description Stream the events of the project after position `after`, and then each new event.
+         */
+        get: operations["stream_project"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/training/{ref}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream Job
+         * @description Stream events, logs, metrics and progress after the cursor, and then new ones, until the job has ended.
+         *
+         *     `node` selects the machine whose log and telemetry are streamed, of a job on several machines. Metrics are those of
+         *     node 0, and are only in its stream.
+         */
+        get: operations["stream_job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Healthz
+         * @description Check that the process answers. Does not read the database.
+         */
+        get: operations["healthz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Readyz
+         * @description Check that the server can serve requests: the database answers. Also list what an operator should repair.
+         */
+        get: operations["readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Server Metrics
+         * @description Return the metrics of this server process. For the operator only.
+         */
+        get: operations["get_server_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitoring/gpu": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Gpu Samples
+         * @description Show the newest telemetry of the server's host and of the project's running attempts.
+         *
+         *     Organisations that may not use the server's host do not see its telemetry.
+         */
+        get: operations["get_gpu_samples"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Apply Retention
+         * @description Remove old data now: output of jobs that ended long ago, and files that no job refers to.
+         *
+         *     Removed files stay in the trash for some days. `refused` says why files were not removed, if so.
+         */
+        post: operations["apply_retention"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/training/{ref}/logs": {
         parameters: {
             query?: never;
@@ -451,46 +598,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/stream": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Stream Project
-         * @description Stream the events of the project after position `after`, and then each new event.
-         */
-        get: operations["stream_project"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/training/{ref}/stream": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Stream Job
-         * @description Stream events, logs, metrics and progress after the cursor, and then new ones, until the job has ended.
-         */
-        get: operations["stream_job"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/summary": {
         parameters: {
             query?: never;
@@ -638,6 +745,29 @@ export interface paths {
          *     budget or the deadline excludes.
          */
         post: operations["plan_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/plan/native": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show Native Requests
+         * @description Show the requests that a backend would send to start a job. Nothing is sent or started.
+         *
+         *     They have no credentials, and words in place of tickets. `backend`, `offer` and `region` choose an offer as a plan
+         *     has it; without them it is the best offer of a configured backend. A job that does not exist yet has an id of zeros.
+         */
+        post: operations["show_native_requests"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1293,110 +1423,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/healthz": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Healthz
-         * @description Check that the process answers. Does not read the database.
-         */
-        get: operations["healthz"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/readyz": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Readyz
-         * @description Check that the server can serve requests: the database answers. Also list what an operator should repair.
-         */
-        get: operations["readyz"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/metrics": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Server Metrics
-         * @description Return the metrics of this server process. For the operator only.
-         */
-        get: operations["get_server_metrics"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/monitoring/gpu": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Gpu Samples
-         * @description Show the newest telemetry of the server's host and of the project's running attempts.
-         *
-         *     Organisations that may not use the server's host do not see its telemetry.
-         */
-        get: operations["get_gpu_samples"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/gc": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Apply Retention
-         * @description Remove old data now: output of jobs that ended long ago, and files that no job refers to.
-         *
-         *     Removed files stay in the trash for some days. `refused` says why files were not removed, if so.
-         */
-        post: operations["apply_retention"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/orchestrate": {
         parameters: {
             query?: never;
@@ -1618,7 +1644,7 @@ export interface components {
         };
         /**
          * AttemptDetails
-         * @description One attempt to run a job on one machine.
+         * @description One attempt to run a job, on one machine or on several.
          */
         AttemptDetails: {
             /**
@@ -1675,6 +1701,7 @@ export interface components {
             interruptible: boolean;
             /**
              * Price Microusd Per Hour
+             * @description Price of all its machines.
              * @example 0
              */
             price_microusd_per_hour: number;
@@ -1807,6 +1834,19 @@ export interface components {
              * @example null
              */
             resume_state: string | null;
+            /**
+             * Nodes
+             * @description The machines of an attempt on several machines; empty for one machine.
+             * @default []
+             */
+            nodes: components["schemas"]["NodeDetails"][];
+            /**
+             * Processes Per Node
+             * @description Ranks on each machine.
+             * @default 1
+             * @example 1
+             */
+            processes_per_node: number;
         };
         /**
          * AttemptMetrics
@@ -1826,6 +1866,19 @@ export interface components {
             cursor: number;
             /** Series */
             series: components["schemas"]["MetricColumns"][];
+        };
+        /**
+         * AttemptTelemetry
+         * @description Telemetry of the machine of one attempt.
+         */
+        AttemptTelemetry: {
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /** Series */
+            series: components["schemas"]["TelemetrySeries"][];
         };
         /**
          * BackendCheckReport
@@ -1938,6 +1991,30 @@ export interface components {
              * @example 2026-01-05T10:00:00.000Z
              */
             updated_at: string | null;
+            health: components["schemas"]["BackendHealth"];
+        };
+        /**
+         * BackendHealth
+         * @description What the server that answers has learned about a backend from its own requests since it started.
+         *
+         *     A changed configuration begins with an empty one. A later success of the same kind of request removes a problem.
+         */
+        BackendHealth: {
+            /**
+             * Answered At
+             * @description When a request to the backend last succeeded.
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            answered_at: string | null;
+            /**
+             * Checked At
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            checked_at: string | null;
+            /** @description The result of the last check. */
+            check: components["schemas"]["BackendCheckReport"] | null;
+            /** Problems */
+            problems: components["schemas"]["BackendProblem"][];
         };
         /**
          * BackendKindDetails
@@ -2014,6 +2091,35 @@ export interface components {
              * @example key of the API
              */
             about: string;
+            /**
+             * Choices
+             * @description The possible values; empty if every value is possible.
+             * @default []
+             * @example []
+             */
+            choices: string[];
+        };
+        /**
+         * BackendProblem
+         * @description Why the last request of a kind to a backend failed, and when.
+         */
+        BackendProblem: {
+            /**
+             * Request
+             * @description `account`, `offers` or `launch`.
+             * @example offers
+             */
+            request: string;
+            /**
+             * Message
+             * @example the API key is not valid
+             */
+            message: string;
+            /**
+             * At
+             * @example 2026-01-05T10:00:00.000Z
+             */
+            at: string;
         };
         /**
          * BackendRequest
@@ -2596,9 +2702,24 @@ export interface components {
             own: boolean;
             /**
              * Price Microusd Per Hour
+             * @description Price of one machine.
              * @example 430000
              */
             price_microusd_per_hour: number;
+            /**
+             * Nodes
+             * @description How many such machines the workload uses.
+             * @default 1
+             * @example 1
+             */
+            nodes: number;
+            /**
+             * Total Price Microusd Per Hour
+             * @description Price of all nodes together.
+             * @default 0
+             * @example 430000
+             */
+            total_price_microusd_per_hour: number;
             /**
              * @example {
              *       "expected": 4230000,
@@ -3387,6 +3508,13 @@ export interface components {
              * @description Jobs of the project that run on the host.
              */
             jobs: components["schemas"]["HostJob"][];
+            /**
+             * Waiting
+             * @description Waiting jobs of the project that may use the host's backend and need no more GPUs than it has.
+             * @default 0
+             * @example 1
+             */
+            waiting: number;
         };
         /**
          * HostGpuDetails
@@ -4629,9 +4757,10 @@ export interface components {
             since: string | null;
             /**
              * Price Microusd Per Hour
+             * @description Of all machines of the attempt; null if it is not known.
              * @example 402000
              */
-            price_microusd_per_hour: number;
+            price_microusd_per_hour: number | null;
             /**
              * Cost Microusd
              * @example 6700
@@ -4868,6 +4997,164 @@ export interface components {
             days: components["schemas"]["ExpectedDay"][];
         };
         /**
+         * NativePlan
+         * @description The requests that would start a job on an offer, in the order in which they are sent.
+         */
+        NativePlan: {
+            offer: components["schemas"]["OfferIdentity"];
+            /** Requests */
+            requests: components["schemas"]["NativeRequestText"][];
+        };
+        /**
+         * NativePlanRequest
+         * @description A job spec with its code, and the offer whose request is shown. Without an offer it is the best one.
+         */
+        NativePlanRequest: {
+            /**
+             * Spec
+             * @example {
+             *       "args": [
+             *         "--epochs",
+             *         "3"
+             *       ],
+             *       "name": "digits",
+             *       "script": "train.py",
+             *       "tags": [
+             *         "demo"
+             *       ]
+             *     }
+             */
+            spec: unknown;
+            /**
+             * Files
+             * @default null
+             * @example {
+             *       "train.py": "import torch\n…"
+             *     }
+             */
+            files: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Backend
+             * @default
+             * @example lab
+             */
+            backend: string;
+            /**
+             * Offer
+             * @description Name of the offer.
+             * @default
+             * @example 8xA100-64cpu
+             */
+            offer: string;
+            /**
+             * Region
+             * @default
+             * @example
+             */
+            region: string;
+        };
+        /**
+         * NativeRequestText
+         * @description One request that a backend sends to start a job, without credentials and tickets.
+         */
+        NativeRequestText: {
+            /**
+             * Title
+             * @example POST http://head:8265/api/jobs/
+             */
+            title: string;
+            /**
+             * Language
+             * @description json, yaml or sh.
+             * @example json
+             */
+            language: string;
+            /**
+             * Text
+             * @example {"submission_id": "anygpu-…-1"}
+             */
+            text: string;
+        };
+        /**
+         * NewestAttemptTelemetry
+         * @description The newest telemetry of a running attempt.
+         */
+        NewestAttemptTelemetry: {
+            /**
+             * Job Id
+             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
+             */
+            job_id: string;
+            /**
+             * Attempt
+             * @example 1
+             */
+            attempt: number;
+            /**
+             * Telemetry
+             * @example {
+             *       "gpus": [
+             *         {
+             *           "index": 0,
+             *           "memory_used": 9663676416,
+             *           "name": "L4",
+             *           "power_w": 70,
+             *           "use": 0.9,
+             *           "uuid": "GPU-…"
+             *         }
+             *       ]
+             *     }
+             */
+            telemetry: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * NodeDetails
+         * @description One machine of an attempt that runs on several.
+         */
+        NodeDetails: {
+            /**
+             * Node
+             * @example 0
+             */
+            node: number;
+            /**
+             * Host
+             * @description Host name; empty until its agent connects.
+             * @example gpu-01
+             */
+            host: string;
+            /**
+             * State
+             * @description starting, preparing, ready or ended.
+             * @example ready
+             */
+            state: string;
+            /**
+             * Outcome
+             * @example null
+             */
+            outcome: string | null;
+            /**
+             * Exit Code
+             * @example null
+             */
+            exit_code: number | null;
+            /**
+             * Signal
+             * @example null
+             */
+            signal: number | null;
+            /**
+             * Message
+             * @example
+             */
+            message: string;
+        };
+        /**
          * OfferIdentity
          * @description The backend, region and machine type of an offer.
          */
@@ -5036,9 +5323,38 @@ export interface components {
             score: number;
             /**
              * Price Microusd Per Hour
+             * @description Price of one machine.
              * @example 600000
              */
             price_microusd_per_hour: number;
+            /**
+             * Nodes
+             * @description How many such machines the job uses.
+             * @default 1
+             * @example 1
+             */
+            nodes: number;
+            /**
+             * Total Price Microusd Per Hour
+             * @description Price of all nodes together; null in plans that an older server stored.
+             * @default null
+             * @example 600000
+             */
+            total_price_microusd_per_hour: number | null;
+            /**
+             * Interconnect
+             * @description Network between the nodes; empty for one node.
+             * @default
+             * @example efa (400 Gbit/s)
+             */
+            interconnect: string;
+            /**
+             * Nodes Reason
+             * @description Why fewer nodes would be better for the job.
+             * @default
+             * @example
+             */
+            nodes_reason: string;
             seconds: components["schemas"]["EstimateRange"];
             /**
              * @example {
@@ -5883,7 +6199,7 @@ export interface components {
          */
         TelemetryHistory: {
             /** Attempts */
-            attempts: components["schemas"]["anygpu__api__series__AttemptTelemetry"][];
+            attempts: components["schemas"]["AttemptTelemetry"][];
         };
         /**
          * TelemetrySamples
@@ -5909,7 +6225,7 @@ export interface components {
                 [key: string]: unknown;
             };
             /** Attempts */
-            attempts: components["schemas"]["anygpu__api__server__AttemptTelemetry"][];
+            attempts: components["schemas"]["NewestAttemptTelemetry"][];
         };
         /**
          * TelemetrySeries
@@ -6307,53 +6623,6 @@ export interface components {
             line: number;
         };
         /**
-         * AttemptTelemetry
-         * @description Telemetry of the machine of one attempt.
-         */
-        anygpu__api__series__AttemptTelemetry: {
-            /**
-             * Attempt
-             * @example 1
-             */
-            attempt: number;
-            /** Series */
-            series: components["schemas"]["TelemetrySeries"][];
-        };
-        /**
-         * AttemptTelemetry
-         * @description The newest telemetry of a running attempt.
-         */
-        anygpu__api__server__AttemptTelemetry: {
-            /**
-             * Job Id
-             * @example 0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e
-             */
-            job_id: string;
-            /**
-             * Attempt
-             * @example 1
-             */
-            attempt: number;
-            /**
-             * Telemetry
-             * @example {
-             *       "gpus": [
-             *         {
-             *           "index": 0,
-             *           "memory_used": 9663676416,
-             *           "name": "L4",
-             *           "power_w": 70,
-             *           "use": 0.9,
-             *           "uuid": "GPU-…"
-             *         }
-             *       ]
-             *     }
-             */
-            telemetry: {
-                [key: string]: unknown;
-            };
-        };
-        /**
          * Checkpoint
          * @description Checkpoints: which files to save, how often, and which arguments make the script resume from them.
          */
@@ -6378,6 +6647,11 @@ export interface components {
              * @default 3
              */
             keep: number;
+            /**
+             * Any World Size
+             * @default false
+             */
+            any_world_size: boolean;
             /** @description `every_s`, with units */
             every?: string | number;
             /** @description `every_s`, with units */
@@ -6576,7 +6850,7 @@ export interface components {
         };
         /**
          * Resources
-         * @description Minimum resources of the machine. The planner chooses those that are not set.
+         * @description Minimum resources of each machine, and the number of machines. The planner chooses what is not set.
          */
         Resources: {
             /** @default null */
@@ -6596,6 +6870,11 @@ export interface components {
              * @default null
              */
             disk_gib: number | null;
+            /**
+             * Nodes
+             * @default 1
+             */
+            nodes: number;
             /** @description `memory_gib`, with units */
             memory?: string | number;
             /** @description `disk_gib`, with units */
@@ -6759,7 +7038,8 @@ export interface components {
              *       "every_s": 300,
              *       "paths": [],
              *       "resume_args": [],
-             *       "keep": 3
+             *       "keep": 3,
+             *       "any_world_size": false
              *     }
              */
             checkpoint: components["schemas"]["Checkpoint"];
@@ -6773,10 +7053,22 @@ export interface components {
              *       "gpu": null,
              *       "cpus": null,
              *       "memory_gib": null,
-             *       "disk_gib": null
+             *       "disk_gib": null,
+             *       "nodes": 1
              *     }
              */
             resources: components["schemas"]["Resources"];
+            /**
+             * Launcher
+             * @default none
+             * @enum {string}
+             */
+            launcher: "none" | "torchrun";
+            /**
+             * Processes Per Node
+             * @default null
+             */
+            processes_per_node: number | null;
             /**
              * @default {
              *       "timeout_s": null,
@@ -7364,7 +7656,19 @@ export interface operations {
                      *             }
                      *           ],
                      *           "resume_step": null,
-                     *           "resume_state": null
+                     *           "resume_state": null,
+                     *           "nodes": [
+                     *             {
+                     *               "node": 0,
+                     *               "host": "gpu-01",
+                     *               "state": "ready",
+                     *               "outcome": null,
+                     *               "exit_code": null,
+                     *               "signal": null,
+                     *               "message": ""
+                     *             }
+                     *           ],
+                     *           "processes_per_node": 1
                      *         }
                      *       ],
                      *       "telemetry": {},
@@ -7649,7 +7953,19 @@ export interface operations {
                      *             }
                      *           ],
                      *           "resume_step": null,
-                     *           "resume_state": null
+                     *           "resume_state": null,
+                     *           "nodes": [
+                     *             {
+                     *               "node": 0,
+                     *               "host": "gpu-01",
+                     *               "state": "ready",
+                     *               "outcome": null,
+                     *               "exit_code": null,
+                     *               "signal": null,
+                     *               "message": ""
+                     *             }
+                     *           ],
+                     *           "processes_per_node": 1
                      *         }
                      *       ],
                      *       "telemetry": {},
@@ -7876,7 +8192,19 @@ export interface operations {
                      *             }
                      *           ],
                      *           "resume_step": null,
-                     *           "resume_state": null
+                     *           "resume_state": null,
+                     *           "nodes": [
+                     *             {
+                     *               "node": 0,
+                     *               "host": "gpu-01",
+                     *               "state": "ready",
+                     *               "outcome": null,
+                     *               "exit_code": null,
+                     *               "signal": null,
+                     *               "message": ""
+                     *             }
+                     *           ],
+                     *           "processes_per_node": 1
                      *         }
                      *       ],
                      *       "telemetry": {},
@@ -8103,7 +8431,19 @@ export interface operations {
                      *             }
                      *           ],
                      *           "resume_step": null,
-                     *           "resume_state": null
+                     *           "resume_state": null,
+                     *           "nodes": [
+                     *             {
+                     *               "node": 0,
+                     *               "host": "gpu-01",
+                     *               "state": "ready",
+                     *               "outcome": null,
+                     *               "exit_code": null,
+                     *               "signal": null,
+                     *               "message": ""
+                     *             }
+                     *           ],
+                     *           "processes_per_node": 1
                      *         }
                      *       ],
                      *       "telemetry": {},
@@ -8281,10 +8621,391 @@ export interface operations {
             };
         };
     };
+    stream_project: {
+        parameters: {
+            query?: {
+                after?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Messages, one a line. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}
+                     *     {"kind": "ping"}
+                     */
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    stream_job: {
+        parameters: {
+            query?: {
+                after?: number;
+                attempt?: number;
+                log?: number;
+                point?: number;
+                /** @description Which machine of a job on several machines; 0 has rank 0. */
+                node?: number;
+                include?: string | null;
+            };
+            header?: never;
+            path: {
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Messages, one a line. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}
+                     *     {"kind": "ping"}
+                     */
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    healthz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The process answers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    readyz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Requests can be served. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true,
+                     *       "version": "0.1.0",
+                     *       "warnings": [
+                     *         "1 job is damaged and not managed. Restore the database from a backup, or delete the job."
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Readiness"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_server_metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prometheus text. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example anygpu_live_attempts 2 */
+                    "text/plain": string;
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_gpu_samples: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Newest samples. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "host": {
+                     *         "gpus": [
+                     *           {
+                     *             "index": 0,
+                     *             "uuid": "GPU-…",
+                     *             "name": "L4",
+                     *             "use": 0.9,
+                     *             "memory_used": 9663676416,
+                     *             "power_w": 70
+                     *           }
+                     *         ]
+                     *       },
+                     *       "attempts": [
+                     *         {
+                     *           "job_id": "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e",
+                     *           "attempt": 1,
+                     *           "telemetry": {
+                     *             "gpus": [
+                     *               {
+                     *                 "index": 0,
+                     *                 "uuid": "GPU-…",
+                     *                 "name": "L4",
+                     *                 "use": 0.9,
+                     *                 "memory_used": 9663676416,
+                     *                 "power_w": 70
+                     *               }
+                     *             ]
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TelemetrySamples"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    apply_retention: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+                /** @description Remove files even if they are unusually many. */
+                force?: boolean;
+                /** @description The stored files belong to this database from now on. */
+                adopt?: boolean;
+                /** @description Delete everything in the trash now. */
+                empty_trash?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed, or with `dry_run` to be removed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "dry_run": true,
+                     *       "jobs": 3,
+                     *       "attempts": 4,
+                     *       "log_bytes": 52000,
+                     *       "metric_points": 1200,
+                     *       "files": 5,
+                     *       "bytes": 1048576,
+                     *       "restored_files": 0,
+                     *       "purged_files": 2,
+                     *       "purged_bytes": 4096,
+                     *       "refused": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RetentionReport"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     get_logs: {
         parameters: {
             query?: {
                 attempt?: number | null;
+                /** @description Which machine of a job on several machines; 0 has rank 0. */
+                node?: number;
                 offset?: number;
                 limit?: number;
             };
@@ -8756,6 +9477,8 @@ export interface operations {
         parameters: {
             query?: {
                 attempt?: number | null;
+                /** @description Which machine of a job on several machines; 0 has rank 0. */
+                node?: number;
                 points?: number;
                 from_ms?: number | null;
                 to_ms?: number | null;
@@ -9036,6 +9759,8 @@ export interface operations {
         parameters: {
             query?: {
                 attempt?: number | null;
+                /** @description Which machine of a job on several machines; 0 has rank 0. */
+                node?: number;
                 from?: number;
                 count?: number;
             };
@@ -9102,6 +9827,8 @@ export interface operations {
             query: {
                 q: string;
                 attempt?: number | null;
+                /** @description Which machine of a job on several machines; 0 has rank 0. */
+                node?: number;
                 case?: boolean;
                 regex?: boolean;
                 after?: number | null;
@@ -9171,6 +9898,8 @@ export interface operations {
         parameters: {
             query?: {
                 attempt?: number | null;
+                /** @description Which machine of a job on several machines; 0 has rank 0. */
+                node?: number;
             };
             header?: never;
             path: {
@@ -9188,106 +9917,6 @@ export interface operations {
                 content: {
                     /** @example epoch 1 loss 0.3 */
                     "text/plain": string;
-                };
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    stream_project: {
-        parameters: {
-            query?: {
-                after?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Messages, one a line. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}
-                     *     {"kind": "ping"}
-                     */
-                    "application/x-ndjson": string;
-                };
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    stream_job: {
-        parameters: {
-            query?: {
-                after?: number;
-                attempt?: number;
-                log?: number;
-                point?: number;
-                include?: string | null;
-            };
-            header?: never;
-            path: {
-                ref: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Messages, one a line. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}
-                     *     {"kind": "ping"}
-                     */
-                    "application/x-ndjson": string;
                 };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
@@ -9768,6 +10397,10 @@ export interface operations {
                      *         "doubt": "",
                      *         "score": 1340000,
                      *         "price_microusd_per_hour": 600000,
+                     *         "nodes": 1,
+                     *         "total_price_microusd_per_hour": 600000,
+                     *         "interconnect": "efa (400 Gbit/s)",
+                     *         "nodes_reason": "",
                      *         "seconds": {
                      *           "expected": 8040,
                      *           "low": 5200,
@@ -9815,6 +10448,10 @@ export interface operations {
                      *           "doubt": "",
                      *           "score": 1340000,
                      *           "price_microusd_per_hour": 600000,
+                     *           "nodes": 1,
+                     *           "total_price_microusd_per_hour": 600000,
+                     *           "interconnect": "efa (400 Gbit/s)",
+                     *           "nodes_reason": "",
                      *           "seconds": {
                      *             "expected": 8040,
                      *             "low": 5200,
@@ -9863,6 +10500,10 @@ export interface operations {
                      *           "doubt": "",
                      *           "score": 1340000,
                      *           "price_microusd_per_hour": 600000,
+                     *           "nodes": 1,
+                     *           "total_price_microusd_per_hour": 600000,
+                     *           "interconnect": "efa (400 Gbit/s)",
+                     *           "nodes_reason": "",
                      *           "seconds": {
                      *             "expected": 8040,
                      *             "low": 5200,
@@ -9962,6 +10603,92 @@ export interface operations {
             };
         };
     };
+    show_native_requests: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "spec": {
+                 *         "script": "train.py",
+                 *         "args": [
+                 *           "--epochs",
+                 *           "3"
+                 *         ],
+                 *         "name": "digits",
+                 *         "tags": [
+                 *           "demo"
+                 *         ]
+                 *       },
+                 *       "files": {
+                 *         "train.py": "import torch\n…"
+                 *       },
+                 *       "backend": "lab",
+                 *       "offer": "8xA100-64cpu",
+                 *       "region": ""
+                 *     }
+                 */
+                "application/json": components["schemas"]["NativePlanRequest"];
+            };
+        };
+        responses: {
+            /** @description The offer and its requests. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "offer": {
+                     *         "backend": "cloud",
+                     *         "name": "gpu_1x_rtx4090",
+                     *         "region": "eu-north",
+                     *         "zone": "",
+                     *         "gpu": "RTX4090",
+                     *         "gpus": 1,
+                     *         "interruptible": false
+                     *       },
+                     *       "requests": [
+                     *         {
+                     *           "title": "POST http://head:8265/api/jobs/",
+                     *           "language": "json",
+                     *           "text": "{\"submission_id\": \"anygpu-…-1\"}"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NativePlan"];
+                };
+            };
+            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "about:blank",
+                     *       "title": "Not found",
+                     *       "status": 404,
+                     *       "code": "not_found",
+                     *       "detail": "there is no job 'resnet'",
+                     *       "hint": "`anygpu ls` shows the jobs of this project.",
+                     *       "retryable": false,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     get_job_plan: {
         parameters: {
             query?: never;
@@ -9999,6 +10726,10 @@ export interface operations {
                      *           "doubt": "",
                      *           "score": 1340000,
                      *           "price_microusd_per_hour": 600000,
+                     *           "nodes": 1,
+                     *           "total_price_microusd_per_hour": 600000,
+                     *           "interconnect": "efa (400 Gbit/s)",
+                     *           "nodes_reason": "",
                      *           "seconds": {
                      *             "expected": 8040,
                      *             "low": 5200,
@@ -10046,6 +10777,10 @@ export interface operations {
                      *             "doubt": "",
                      *             "score": 1340000,
                      *             "price_microusd_per_hour": 600000,
+                     *             "nodes": 1,
+                     *             "total_price_microusd_per_hour": 600000,
+                     *             "interconnect": "efa (400 Gbit/s)",
+                     *             "nodes_reason": "",
                      *             "seconds": {
                      *               "expected": 8040,
                      *               "low": 5200,
@@ -10094,6 +10829,10 @@ export interface operations {
                      *             "doubt": "",
                      *             "score": 1340000,
                      *             "price_microusd_per_hour": 600000,
+                     *             "nodes": 1,
+                     *             "total_price_microusd_per_hour": 600000,
+                     *             "interconnect": "efa (400 Gbit/s)",
+                     *             "nodes_reason": "",
                      *             "seconds": {
                      *               "expected": 8040,
                      *               "low": 5200,
@@ -10644,6 +11383,8 @@ export interface operations {
                      *           "interruptible": true,
                      *           "own": false,
                      *           "price_microusd_per_hour": 430000,
+                     *           "nodes": 1,
+                     *           "total_price_microusd_per_hour": 430000,
                      *           "total_microusd": {
                      *             "expected": 4230000,
                      *             "low": 3600000,
@@ -11076,7 +11817,8 @@ export interface operations {
                      *               "attempt": 1,
                      *               "phase": "training"
                      *             }
-                     *           ]
+                     *           ],
+                     *           "waiting": 1
                      *         }
                      *       ],
                      *       "waiting": 2
@@ -11352,7 +12094,19 @@ export interface operations {
                      *             }
                      *           ],
                      *           "resume_step": null,
-                     *           "resume_state": null
+                     *           "resume_state": null,
+                     *           "nodes": [
+                     *             {
+                     *               "node": 0,
+                     *               "host": "gpu-01",
+                     *               "state": "ready",
+                     *               "outcome": null,
+                     *               "exit_code": null,
+                     *               "signal": null,
+                     *               "message": ""
+                     *             }
+                     *           ],
+                     *           "processes_per_node": 1
                      *         }
                      *       ],
                      *       "telemetry": {},
@@ -11579,7 +12333,19 @@ export interface operations {
                      *             }
                      *           ],
                      *           "resume_step": null,
-                     *           "resume_state": null
+                     *           "resume_state": null,
+                     *           "nodes": [
+                     *             {
+                     *               "node": 0,
+                     *               "host": "gpu-01",
+                     *               "state": "ready",
+                     *               "outcome": null,
+                     *               "exit_code": null,
+                     *               "signal": null,
+                     *               "message": ""
+                     *             }
+                     *           ],
+                     *           "processes_per_node": 1
                      *         }
                      *       ],
                      *       "telemetry": {},
@@ -11754,7 +12520,37 @@ export interface operations {
                      *           "state": "open",
                      *           "reason": "",
                      *           "person": "me",
-                     *           "updated_at": "2026-01-05T10:00:00.000Z"
+                     *           "updated_at": "2026-01-05T10:00:00.000Z",
+                     *           "health": {
+                     *             "answered_at": "2026-01-05T10:00:00.000Z",
+                     *             "checked_at": "2026-01-05T10:00:00.000Z",
+                     *             "check": {
+                     *               "name": "lab",
+                     *               "valid": true,
+                     *               "why": "",
+                     *               "quota": "",
+                     *               "balance_microusd": null,
+                     *               "offers": 12,
+                     *               "refused": 0,
+                     *               "refused_why": "",
+                     *               "cheapest_gpu": {
+                     *                 "name": "gpu_1x_a10",
+                     *                 "region": "us-west-1",
+                     *                 "gpu": "A10",
+                     *                 "gpus": 1,
+                     *                 "gpu_memory_gib": 24,
+                     *                 "interruptible": false,
+                     *                 "price_microusd_per_hour": 750000
+                     *               }
+                     *             },
+                     *             "problems": [
+                     *               {
+                     *                 "request": "offers",
+                     *                 "message": "the API key is not valid",
+                     *                 "at": "2026-01-05T10:00:00.000Z"
+                     *               }
+                     *             ]
+                     *           }
                      *         }
                      *       ],
                      *       "allow_paid": false
@@ -11829,7 +12625,37 @@ export interface operations {
                      *       "state": "open",
                      *       "reason": "",
                      *       "person": "me",
-                     *       "updated_at": "2026-01-05T10:00:00.000Z"
+                     *       "updated_at": "2026-01-05T10:00:00.000Z",
+                     *       "health": {
+                     *         "answered_at": "2026-01-05T10:00:00.000Z",
+                     *         "checked_at": "2026-01-05T10:00:00.000Z",
+                     *         "check": {
+                     *           "name": "lab",
+                     *           "valid": true,
+                     *           "why": "",
+                     *           "quota": "",
+                     *           "balance_microusd": null,
+                     *           "offers": 12,
+                     *           "refused": 0,
+                     *           "refused_why": "",
+                     *           "cheapest_gpu": {
+                     *             "name": "gpu_1x_a10",
+                     *             "region": "us-west-1",
+                     *             "gpu": "A10",
+                     *             "gpus": 1,
+                     *             "gpu_memory_gib": 24,
+                     *             "interruptible": false,
+                     *             "price_microusd_per_hour": 750000
+                     *           }
+                     *         },
+                     *         "problems": [
+                     *           {
+                     *             "request": "offers",
+                     *             "message": "the API key is not valid",
+                     *             "at": "2026-01-05T10:00:00.000Z"
+                     *           }
+                     *         ]
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["BackendDetails"];
@@ -11886,7 +12712,8 @@ export interface operations {
                      *               "default": null,
                      *               "required": false,
                      *               "secret": true,
-                     *               "about": "key of the API"
+                     *               "about": "key of the API",
+                     *               "choices": []
                      *             }
                      *           ]
                      *         }
@@ -12618,283 +13445,6 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    healthz: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The process answers. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "ok": true
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Health"];
-                };
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    readyz: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Requests can be served. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "ok": true,
-                     *       "version": "0.1.0",
-                     *       "warnings": [
-                     *         "1 job is damaged and not managed. Restore the database from a backup, or delete the job."
-                     *       ]
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Readiness"];
-                };
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    get_server_metrics: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Prometheus text. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example anygpu_live_attempts 2 */
-                    "text/plain": string;
-                };
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    get_gpu_samples: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Newest samples. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "host": {
-                     *         "gpus": [
-                     *           {
-                     *             "index": 0,
-                     *             "uuid": "GPU-…",
-                     *             "name": "L4",
-                     *             "use": 0.9,
-                     *             "memory_used": 9663676416,
-                     *             "power_w": 70
-                     *           }
-                     *         ]
-                     *       },
-                     *       "attempts": [
-                     *         {
-                     *           "job_id": "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e",
-                     *           "attempt": 1,
-                     *           "telemetry": {
-                     *             "gpus": [
-                     *               {
-                     *                 "index": 0,
-                     *                 "uuid": "GPU-…",
-                     *                 "name": "L4",
-                     *                 "use": 0.9,
-                     *                 "memory_used": 9663676416,
-                     *                 "power_w": 70
-                     *               }
-                     *             ]
-                     *           }
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": components["schemas"]["TelemetrySamples"];
-                };
-            };
-            /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "type": "about:blank",
-                     *       "title": "Not found",
-                     *       "status": 404,
-                     *       "code": "not_found",
-                     *       "detail": "there is no job 'resnet'",
-                     *       "hint": "`anygpu ls` shows the jobs of this project.",
-                     *       "retryable": false,
-                     *       "problems": []
-                     *     }
-                     */
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    apply_retention: {
-        parameters: {
-            query?: {
-                dry_run?: boolean;
-                /** @description Remove files even if they are unusually many. */
-                force?: boolean;
-                /** @description The stored files belong to this database from now on. */
-                adopt?: boolean;
-                /** @description Delete everything in the trash now. */
-                empty_trash?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Removed, or with `dry_run` to be removed. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "dry_run": true,
-                     *       "jobs": 3,
-                     *       "attempts": 4,
-                     *       "log_bytes": 52000,
-                     *       "metric_points": 1200,
-                     *       "files": 5,
-                     *       "bytes": 1048576,
-                     *       "restored_files": 0,
-                     *       "purged_files": 2,
-                     *       "purged_bytes": 4096,
-                     *       "refused": null
-                     *     }
-                     */
-                    "application/json": components["schemas"]["RetentionReport"];
-                };
             };
             /** @description An error (RFC 9457). `code` is stable, `hint` says what to do. */
             default: {

@@ -4,6 +4,7 @@ import { ConnectionBanner } from "@/app/ConnectionBanner";
 import { NAVIGATION } from "@/app/navigation";
 import { openHelp, openPalette, useOverlay } from "@/app/palette-state";
 import { useSession } from "@/app/session";
+import { findSearch, focusSearch, hasRows, moveRow } from "@/app/page-keys";
 import { Sidebar } from "@/app/Sidebar";
 import { useShortcuts, type Shortcut } from "@/app/shortcuts";
 import { TabBar } from "@/app/TabBar";
@@ -69,6 +70,9 @@ function useGlobalShortcuts(toggleSidebar: () => void): void {
   const shortcuts: Shortcut[] = [
     { keys: "mod+k", label: "Search or run a command", group, run: openPalette },
     { keys: "?", label: "Keyboard shortcuts", group, run: openHelp },
+    { keys: "/", label: "Search in the page", group, run: focusSearch, usable: () => findSearch() !== null },
+    { keys: "j", label: "Next row", group, run: () => moveRow(1), usable: hasRows },
+    { keys: "k", label: "Previous row", group, run: () => moveRow(-1), usable: hasRows },
     { keys: "[", label: "Collapse the sidebar", group, run: toggleSidebar },
     ...NAVIGATION.map((each) => ({
       keys: `g ${each.key}`,

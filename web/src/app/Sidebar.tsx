@@ -93,10 +93,12 @@ export function BrandMark() {
 const WORDS = { live: "Live", connecting: "Connecting", lost: "Not connected", paused: "Paused" };
 
 function ConnectionMark() {
-  const { state } = useConnectionState();
+  const connection = useConnectionState();
+  const partly = connection.state === "live" && connection.trouble !== null;
+  const whole = connection.state === "live" && !partly;
   return (
-    <span className={state === "live" ? "live" : "live off"} title="One connection, events as they happen">
-      {WORDS[state]}
+    <span className={whole ? "live" : "live off"} title="One connection, events as they happen">
+      {partly ? "Partly live" : WORDS[connection.state]}
     </span>
   );
 }

@@ -13,7 +13,8 @@ import { StatusIcon, statusTone, statusWord } from "@/ui/Status";
 type JobSummary = Schemas["JobSummary"];
 
 const HIDDEN_POLL_MS = 60_000;
-const keyOf = (id: string) => ["watched", id];
+const WATCHED = "watched";
+const keyOf = (id: string) => [WATCHED, id];
 
 /** The watched jobs with their progress, and messages when one of them ends, fails or is interrupted. */
 export function WatchedJobs() {
@@ -47,7 +48,8 @@ function useWatchedSummaries(): JobSummary[] {
     const before = known.current.get(job.id);
     known.current.set(job.id, job);
     const notice = before === undefined ? null : noticeOf(before, job);
-    if (notice !== null) announce(notice, () => void navigate({ to: "/jobs/$ref", params: { ref: job.id } }));
+    if (notice === null) return;
+    announce(notice, job.id, () => void navigate({ to: "/jobs/$ref", params: { ref: job.id } }));
   };
   const results = useQueries({
     queries: ids.map((id) => ({
@@ -61,6 +63,8 @@ function useWatchedSummaries(): JobSummary[] {
   });
   useProjectMessages((messages) => {
     for (const message of messages) {
+      // A watched job may have ended between the read and the start of the follow.
+      if (message.kind === "position") void client.invalidateQueries({ queryKey: [WATCHED] });
       if (message.kind === "summary" && ids.includes(message.job.id)) {
         client.setQueryData<JobSummary>(keyOf(message.job.id), message.job);
       }

@@ -50,12 +50,15 @@ export function requestPermission(): void {
   }
 }
 
-/** Tell the user: in the page, and by the browser if the page is not visible. */
-export function announce(notice: JobNotice, open: () => void): void {
+/**
+ * Tell the user: in the page, and by the browser if the page is not visible. Several tabs tell the same; the browser
+ * shows only one notification with the same tag.
+ */
+export function announce(notice: JobNotice, job: string, open: () => void): void {
   showToast(notice);
   if (typeof Notification === "undefined" || Notification.permission !== "granted" || !document.hidden)
     return;
-  const shown = new Notification(notice.title, { body: notice.text });
+  const shown = new Notification(notice.title, { body: notice.text, tag: `${job} ${notice.title}` });
   shown.onclick = () => {
     window.focus();
     open();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { matchShortcut, type Shortcut } from "@/app/shortcuts";
+import { matchShortcut, usableShortcuts, type Shortcut } from "@/app/shortcuts";
 
 const shortcut = (keys: string): Shortcut => ({ keys, label: keys, group: "", run: () => undefined });
 const all = ["j", "g j", "g c", "mod+k"].map(shortcut);
@@ -20,5 +20,14 @@ describe("matchShortcut", () => {
 
   it("ignores other keys", () => {
     expect(matchShortcut(all, "g", "q")).toBeNull();
+  });
+});
+
+describe("usableShortcuts", () => {
+  it("leaves out general shortcuts that a view replaces or has no use for", () => {
+    const general = (keys: string, usable: boolean) => ({ ...shortcut(keys), usable: () => usable });
+    const own = shortcut("/");
+    const next = general("j", true);
+    expect(usableShortcuts([own, general("/", true), next, general("k", false)])).toEqual([own, next]);
   });
 });

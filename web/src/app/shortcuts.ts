@@ -9,6 +9,8 @@ export interface Shortcut {
   /** Where the help lists it. */
   group: string;
   run: () => void;
+  /** Of a general shortcut: whether the view has something for it. A view's own shortcut replaces it. */
+  usable?: () => boolean;
 }
 
 const SEQUENCE_MS = 1200;
@@ -43,8 +45,14 @@ export function matchShortcut(
   return shortcuts.some((each) => each.keys.startsWith(`${key} `)) ? "prefix" : null;
 }
 
+/** The shortcuts that do something now. */
 export function activeShortcuts(): Shortcut[] {
-  return [...active].flatMap((each) => each.current);
+  return usableShortcuts([...active].flatMap((each) => each.current));
+}
+
+export function usableShortcuts(shortcuts: readonly Shortcut[]): Shortcut[] {
+  const own = new Set(shortcuts.filter((each) => each.usable === undefined).map((each) => each.keys));
+  return shortcuts.filter((each) => each.usable === undefined || (!own.has(each.keys) && each.usable()));
 }
 
 function handleKey(event: KeyboardEvent): void {

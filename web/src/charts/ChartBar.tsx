@@ -1,10 +1,11 @@
 /** The bar above charts: search, groups, lines, smoothing, horizontal axis, logarithmic scale. */
 
-import { useEffect, useState, type CSSProperties } from "react";
+import { type CSSProperties } from "react";
 import type { ChartView } from "@/charts/chart-view";
 import type { HorizontalAxis } from "@/charts/lines";
 import { PINNED_GROUP, type MetricGroup } from "@/charts/metric-groups";
-import { formatCount, sentenceCase } from "@/lib/format";
+import { plural, sentenceCase } from "@/lib/format";
+import { useDelayedWrite } from "@/lib/useDelayedWrite";
 import { Button } from "@/ui/Button";
 import { Segmented, Slider, TextField } from "@/ui/controls";
 import { Icon } from "@/ui/Icon";
@@ -15,22 +16,6 @@ interface ViewProps {
   change: (part: Partial<ChartView>) => void;
 }
 
-const WRITE_DELAY_MS = 200;
-
-/** A value that follows its input at once, and is written to the URL shortly after the last change. */
-function useDelayedWrite<T>(value: T, write: (value: T) => void): [T, (value: T) => void] {
-  const [draft, setDraft] = useState<{ value: T } | null>(null);
-  useEffect(() => {
-    if (draft === null) return undefined;
-    const timer = setTimeout(() => {
-      write(draft.value);
-      setDraft(null);
-    }, WRITE_DELAY_MS);
-    return () => clearTimeout(timer);
-  }, [draft, write]);
-  return [draft === null ? value : draft.value, (next) => setDraft({ value: next })];
-}
-
 export function MetricSearch({ view, change, count }: ViewProps & { count: number }) {
   const [find, setFind] = useDelayedWrite(view.find, (value) => change({ find: value }));
   return (
@@ -39,7 +24,7 @@ export function MetricSearch({ view, change, count }: ViewProps & { count: numbe
       label="Search metrics"
       type="search"
       icon="search"
-      placeholder={`Search ${formatCount(count)} metrics`}
+      placeholder={`Search ${plural(count, "metric")}`}
       value={find}
       onChange={setFind}
     />

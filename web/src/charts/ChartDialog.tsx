@@ -30,7 +30,9 @@ export function ChartDialog({ name, onClose, read, lineTitle, children }: ChartD
         >
           {rows === null ? "Show the points as a table" : "Hide the table"}
         </Button>
-        <span className="t3 small pointer-hint">Drag in the chart to zoom, double-click to show all.</span>
+        <span className="t3 small pointer-hint">
+          Drag in the chart to zoom, double-click to show all; or press +, - and 0.
+        </span>
       </div>
       {rows !== null && <PointsTable rows={rows} lineTitle={lineTitle} name={name} />}
     </Dialog>

@@ -9,13 +9,16 @@ import type { Crosshair, CrosshairPosition } from "@/charts/crosshair";
 import { currentPoint, neighbourPosition, pointsAt, type HoveredPoint } from "@/charts/hover";
 import { layoutPlot, type PlotLayout, type PlotModel, type StrokeStyle } from "@/charts/plot-layout";
 import { redraws } from "@/charts/scheduler";
+import { TouchZoom } from "@/charts/touch-zoom";
 import { formatElapsedTick, formatTick, formatTimeTick } from "@/charts/ticks";
+import { ZOOM_STEP, zoomAround, type Range } from "@/charts/zoom";
 
 export interface PlotEvents {
   /** Read the newest model. Called when the chart is drawn. */
   read: () => PlotModel;
   /** A part of the horizontal axis was chosen by dragging. */
   onZoom: (from: number, to: number) => void;
+  onResetZoom: () => void;
   onDoubleClick: () => void;
   /** The points under the crosshair. `place` is where the tooltip goes; null if another chart is pointed at. */
   onHover: (points: HoveredPoint[], current: HoveredPoint | null, place: TooltipPlace | null) => void;
@@ -49,6 +52,14 @@ export class ChartPlot {
   private size = { width: 0, height: 0 };
   private pointerPlace = "";
   private current: HoveredPoint | null = null;
+  private lastWhole: Range | null = null;
+  /** A zoom that is not drawn yet, from which the next key continues. */
+  private pendingZoom: Range | null = null;
+  private readonly touch: TouchZoom;
+  private readonly keys = {
+    step: (direction: number) => this.step(direction),
+    zoom: (direction: number) => this.zoom(direction),
+  };
 
   constructor(
     private readonly host: HTMLElement,
@@ -69,6 +80,15 @@ export class ChartPlot {
       crosshair.subscribe((position) => this.showCrosshair(position)),
     );
     this.listenForKeys();
+    this.touch = new TouchZoom({
+      range: () => this.layout?.xRange ?? null,
+      whole: () => this.whole(),
+      onMove: () => {
+        this.crosshair.set(null);
+        this.redraw();
+      },
+      onEnd: (range) => this.applyZoom(range),
+    });
   }
 
   /** Draw again in one of the next animation frames. */
@@ -78,7 +98,7 @@ export class ChartPlot {
 
   destroy(): void {
     redraws.cancel(this.draw);
-    this.crosshair.clearStepper(this.step);
+    this.crosshair.clearKeys(this.keys);
     for (const cleanup of this.cleanups) cleanup();
     this.plot?.destroy();
     this.plot = null;
@@ -87,8 +107,12 @@ export class ChartPlot {
   private readonly draw = (): void => {
     const { width, height } = this.size;
     if (width === 0 || height === 0) return;
-    this.model = this.events.read();
+    const model = this.events.read();
+    const zoom = this.touch.shownRange(model.zoom);
+    this.model = zoom === null ? model : { ...model, zoom };
     this.layout = layoutPlot(this.model, width, height);
+    this.pendingZoom = null;
+    if (this.model.zoom === null) this.lastWhole = this.layout.xRange;
     const signature = JSON.stringify([this.layout.strokes, this.model.logScale]);
     if (this.plot === null || signature !== this.signature) {
       this.signature = signature;
@@ -238,11 +262,12 @@ export class ChartPlot {
     over.addEventListener("pointerdown", (event) => this.handleDown(event));
     over.addEventListener("pointerup", (event) => this.handleUp(event));
     over.addEventListener("pointercancel", () => this.endDrag());
+    this.touch.listen(over);
     over.addEventListener("dblclick", () => this.events.onDoubleClick());
   }
 
   private listenForKeys(): void {
-    const focus = () => this.crosshair.setStepper(this.step);
+    const focus = () => this.crosshair.setKeys(this.keys);
     const blur = () => this.crosshair.set(null);
     this.host.addEventListener("focus", focus);
     this.host.addEventListener("blur", blur);
@@ -252,13 +277,33 @@ export class ChartPlot {
     });
   }
 
-  private readonly step = (direction: number): void => {
+  private step(direction: number): void {
     if (this.model === null) return;
     // From the point that is named, which the pointer is near to but not at.
     const from = this.current?.x ?? this.crosshair.position?.x ?? null;
     const x = neighbourPosition(this.model.lines, from, direction);
     if (x !== null) this.crosshair.set({ x, source: this.id });
-  };
+  }
+
+  /** Zoom around the crosshair, or around the middle if it is somewhere else. */
+  private zoom(direction: number): void {
+    if (this.layout === null) return;
+    const [low, high] = this.pendingZoom ?? this.layout.xRange;
+    const at = this.crosshair.position?.x ?? NaN;
+    const x = at >= low && at <= high ? at : (low + high) / 2;
+    const factor = direction > 0 ? 1 / ZOOM_STEP : ZOOM_STEP;
+    this.applyZoom(direction === 0 ? null : zoomAround([low, high], x, factor, this.whole()));
+  }
+
+  private applyZoom(range: Range | null): void {
+    this.pendingZoom = range ?? this.whole();
+    if (range !== null) this.events.onZoom(range[0], range[1]);
+    else if (this.model?.zoom) this.events.onResetZoom();
+  }
+
+  private whole(): Range | null {
+    return this.model?.whole ?? this.lastWhole;
+  }
 
   private positionOf(event: PointerEvent): number {
     const { left, width } = this.plot!.over.getBoundingClientRect();
@@ -270,8 +315,9 @@ export class ChartPlot {
     const place = `${event.clientX} ${event.clientY}`;
     if (place === this.pointerPlace) return;
     this.pointerPlace = place;
+    if (this.touch.isActive) return;
     const pixel = this.positionOf(event);
-    this.crosshair.setStepper(this.step);
+    this.crosshair.setKeys(this.keys);
     this.crosshair.set({ x: this.plot!.posToVal(pixel, "x"), source: this.id });
     if (this.dragStart === null) return;
     this.selection.style.left = `${Math.min(pixel, this.dragStart)}px`;

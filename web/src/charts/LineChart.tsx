@@ -81,11 +81,12 @@ export function LineChart(props: LineChartProps) {
         </span>
         {actions}
       </figcaption>
-      <div className="plot-frame">
+      <div className="plot-frame" aria-busy={near && state === "loading"}>
         {near && (
           <Plot
             {...{ id, source, crosshair, showAll, showReadout }}
             onZoom={props.onZoom}
+            onResetZoom={props.onResetZoom}
             onDoubleClick={() => (zoomed ? props.onResetZoom() : setShowAll(!showAll))}
             onState={setState}
             onClipped={setClipped}
@@ -116,6 +117,7 @@ interface PlotProps {
   showAll: boolean;
   showReadout: (value: number | null, color: string) => void;
   onZoom: (from: number, to: number) => void;
+  onResetZoom: () => void;
   onDoubleClick: () => void;
   onState: (state: ChartContent["state"]) => void;
   onClipped: (clipped: boolean) => void;
@@ -149,6 +151,7 @@ function Plot(props: PlotProps) {
     },
   );
   const handleZoom = useEffectEvent(props.onZoom);
+  const handleResetZoom = useEffectEvent(props.onResetZoom);
   const handleDoubleClick = useEffectEvent(props.onDoubleClick);
 
   useEffect(() => {
@@ -157,6 +160,7 @@ function Plot(props: PlotProps) {
       onDraw: (layout) => handleDraw(layout),
       onHover: (points, current, place) => handleHover(points, current, place),
       onZoom: (from, to) => handleZoom(from, to),
+      onResetZoom: () => handleResetZoom(),
       onDoubleClick: () => handleDoubleClick(),
     });
     plot.current = made;

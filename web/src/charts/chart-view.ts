@@ -4,6 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import type { HorizontalAxis } from "@/charts/lines";
 import { PINNED_GROUP } from "@/charts/metric-groups";
+import { MAX_PINS } from "@/charts/pins";
 
 export interface ChartView {
   group: string;
@@ -17,6 +18,8 @@ export interface ChartView {
   hidden: ReadonlySet<string>;
   /** The enlarged chart. */
   chart: string | null;
+  /** The pinned metrics of a link; null: those of this browser. */
+  pins: readonly string[] | null;
 }
 
 export const DEFAULT_SMOOTHING = 0.6;
@@ -42,6 +45,7 @@ export function parseChartView(search: Search): ChartView {
     zoom: parseZoom(text(search.zoom)),
     hidden: new Set(text(search.hide).split(",").filter(Boolean)),
     chart: text(search.chart) || null,
+    pins: Array.isArray(search.pins) ? search.pins.map(text).filter(Boolean).slice(0, MAX_PINS) : null,
   };
 }
 
@@ -76,6 +80,7 @@ export function chartSearch(change: Partial<ChartView>): Search {
   if (change.zoom !== undefined) search.zoom = change.zoom === null ? undefined : formatZoom(...change.zoom);
   if (change.hidden !== undefined) search.hide = unquoted([...change.hidden].join(",")) || undefined;
   if (change.chart !== undefined) search.chart = change.chart ?? undefined;
+  if (change.pins !== undefined) search.pins = change.pins ?? undefined;
   return search;
 }
 

@@ -311,7 +311,13 @@ describe("Crosshair", () => {
     expect(seen).toEqual([5, null]);
     expect(crosshair.step(1)).toBe(false);
     let moved = 0;
-    crosshair.setStepper((direction) => (moved += direction));
+    let zoomed = 0;
+    crosshair.setKeys({
+      step: (direction) => (moved += direction),
+      zoom: (direction) => (zoomed += direction),
+    });
+    expect(crosshair.zoom(1)).toBe(true);
+    expect(zoomed).toBe(1);
     expect(crosshair.step(-1)).toBe(true);
     expect(moved).toBe(-1);
   });

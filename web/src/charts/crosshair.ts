@@ -6,11 +6,19 @@ export interface CrosshairPosition {
   source: string;
 }
 
+/** What keys do with a chart. */
+export interface ChartKeys {
+  /** Move the crosshair by one point to the right (1) or left (-1). */
+  step: (direction: number) => void;
+  /** Zoom around the crosshair: in (1), out (-1), or show everything (0). */
+  zoom: (direction: number) => void;
+}
+
 type Listener = (position: CrosshairPosition | null) => void;
 
 export class Crosshair {
   private listeners = new Set<Listener>();
-  private stepper: ((direction: number) => void) | null = null;
+  private keys: ChartKeys | null = null;
   position: CrosshairPosition | null = null;
 
   set(position: CrosshairPosition | null): void {
@@ -24,18 +32,24 @@ export class Crosshair {
     return () => this.listeners.delete(listener);
   }
 
-  /** The chart that the arrow keys move: the one that was last pointed at or focused. */
-  setStepper(stepper: ((direction: number) => void) | null): void {
-    this.stepper = stepper;
+  /** The chart that keys act on: the one that was last pointed at or focused. */
+  setKeys(keys: ChartKeys): void {
+    this.keys = keys;
   }
 
-  clearStepper(stepper: (direction: number) => void): void {
-    if (this.stepper === stepper) this.stepper = null;
+  clearKeys(keys: ChartKeys): void {
+    if (this.keys === keys) this.keys = null;
   }
 
   /** Move by one point to the right (1) or left (-1). Returns whether a chart did. */
   step(direction: number): boolean {
-    this.stepper?.(direction);
-    return this.stepper !== null;
+    this.keys?.step(direction);
+    return this.keys !== null;
+  }
+
+  /** Zoom in (1) or out (-1), or show everything (0). Returns whether a chart did. */
+  zoom(direction: number): boolean {
+    this.keys?.zoom(direction);
+    return this.keys !== null;
   }
 }

@@ -3,7 +3,7 @@
 import { useSyncExternalStore } from "react";
 
 const KEY = "anygpu.pinned-metrics";
-const MAX_PINS = 200;
+export const MAX_PINS = 200;
 const listeners = new Set<() => void>();
 let pins: readonly string[] = readPins();
 

@@ -14,6 +14,8 @@ export interface PlotModel {
   showAll: boolean;
   /** The chosen part of the horizontal axis. */
   zoom: readonly [number, number] | null;
+  /** The horizontal axis without a zoom, if it is known while a part is shown. */
+  whole?: readonly [number, number];
   /** Positions at which the machine changed. */
   changes: readonly number[];
   /** The lines lie over each other (runs), so that reported values behind the smoothed ones must be fainter. */
@@ -96,7 +98,8 @@ export function layoutPlot(model: PlotModel, width: number, height = 0): PlotLay
   };
 }
 
-function horizontalRange({ lines, zoom }: PlotModel): [number, number] {
+/** The part of the horizontal axis that is shown: the zoom, or what the lines need. */
+export function horizontalRange({ lines, zoom }: Pick<PlotModel, "lines" | "zoom">): [number, number] {
   if (zoom !== null) return [zoom[0], zoom[1]];
   let low = Infinity;
   let high = -Infinity;

@@ -67,6 +67,38 @@ describe("plotPaths", () => {
   });
 });
 
+describe("gaps", () => {
+  const cpu = (times: number[]) => ({
+    attempts: [
+      {
+        attempt: 1,
+        series: [
+          series(
+            "cpu.utilisation",
+            "fraction",
+            times.map((time) => [time, 0.5]),
+          ),
+        ],
+      },
+    ],
+  });
+  const gapsOf = (map: ReadonlyMap<string, { points: readonly (readonly [number, number | null])[] }>) =>
+    map.get("cpu.utilisation")!.points.flatMap(([time, value]) => (value === null ? [time] : []));
+
+  it("are where nothing was measured for much longer than usual", () => {
+    expect(gapsOf(joinAttempts(cpu([0, 10, 20, 30, 330, 340])))).toEqual([330]);
+    expect(gapsOf(joinAttempts(cpu([0, 10, 20, 70, 80])))).toEqual([]);
+    expect(gapsOf(joinAttempts(cpu([0, 360, 700, 1500, 1600])))).toEqual([]);
+  });
+
+  it("separate live samples from a history that ended long before", () => {
+    const history = joinAttempts(cpu([0, 10, 20, 30]));
+    const soon = addSample(history, { at: 50, cpu: 1 });
+    expect(gapsOf(soon)).toEqual([]);
+    expect(gapsOf(addSample(soon, { at: 500, cpu: 1 }))).toEqual([500]);
+  });
+});
+
 describe("addSample", () => {
   it("adds newer values once and ignores what it cannot read", () => {
     const start = joinAttempts(history);
@@ -80,6 +112,7 @@ describe("addSample", () => {
     const next = addSample(addSample(start, sample), sample);
     expect(next.get("cpu.utilisation")!.points.at(-1)).toEqual([40, 0.75]);
     expect(next.get("cpu.utilisation")!.points).toHaveLength(4);
+    expect(addSample(next, sample)).toBe(next);
     expect(next.get("memory.used")).toMatchObject({ limit: 10, points: [[40, 5]] });
     expect(addSample(start, { at: "now", cpu: 1 })).toBe(start);
   });

@@ -33,14 +33,40 @@ interface SentHistory {
   }[];
 }
 
-/** Join the attempts, with a gap where the machine changed. */
+const MIN_GAP_S = 60;
+const GAP_INTERVALS = 5;
+const JUDGED_POINTS = 20;
+
+/**
+ * The time without a measurement from which on a line has a gap: five times the usual distance of its points.
+ *
+ * A down-sampled line has the lowest and the highest of every part, so its distances vary by up to four times the mean.
+ */
+function gapLimit(times: readonly number[]): number {
+  const distances = times.slice(1).map((time, index) => time - times[index]!);
+  distances.sort((a, b) => a - b);
+  const usual = distances[Math.floor((distances.length - 1) * 0.75)] ?? 0;
+  return Math.max(MIN_GAP_S, GAP_INTERVALS * usual);
+}
+
+/** The points with a null where nothing was measured for long. */
+function withGaps(points: readonly [number, number][]): [number, number | null][] {
+  const limit = gapLimit(points.map(([time]) => time));
+  return points.flatMap(([time, value], index) => {
+    const before = points[index - 1]?.[0] ?? time;
+    const point: [number, number | null] = [time, value];
+    return time - before > limit ? [[time, null], point] : [point];
+  });
+}
+
+/** Join the attempts, with gaps where the machine changed or was not measured. */
 export function joinAttempts(history: SentHistory): Map<string, MachineSeries> {
   const joined = new Map<string, MachineSeries>();
   for (const { series } of history.attempts) {
     for (const { points, ...facts } of series) {
       const known = joined.get(facts.name);
       const before = known?.points ?? [];
-      const added = points.map(([time, value]): [number, number] => [time!, value!]);
+      const added = withGaps(points.map(([time, value]): [number, number] => [time!, value!]));
       const gap: [number, null][] = before.length > 0 && added.length > 0 ? [[added[0]![0], null]] : [];
       joined.set(facts.name, { ...facts, points: [...before, ...gap, ...added] });
     }
@@ -135,23 +161,30 @@ export function plotPaths(
   return parts.filter((part) => part.length > 0).map((part) => `M${part.join("L")}`);
 }
 
-const MAX_LIVE_SAMPLES = 2000;
-
-/** Add a live telemetry sample. Whatever has not the expected form is left out. */
+/** Add a live telemetry sample. What is known already, or has not the expected form, changes nothing. */
 export function addSample(
   series: ReadonlyMap<string, MachineSeries>,
   sample: Record<string, unknown>,
 ): ReadonlyMap<string, MachineSeries> {
   const at = sample.at;
   if (typeof at !== "number" || !Number.isFinite(at)) return series;
-  const next = new Map(series);
+  let next: Map<string, MachineSeries> | null = null;
   for (const { value, ...facts } of sampleReadings(sample)) {
     if (typeof value !== "number" || !Number.isFinite(value)) continue;
-    const points = next.get(facts.name)?.points ?? [];
-    if ((points.at(-1)?.[0] ?? -Infinity) >= at) continue;
-    next.set(facts.name, { ...facts, points: [...points.slice(-MAX_LIVE_SAMPLES), [at, value]] });
+    const points = series.get(facts.name)?.points ?? [];
+    const newest = points.at(-1)?.[0] ?? -Infinity;
+    if (newest >= at) continue;
+    const gap: [number, null][] =
+      points.length > 0 && at - newest > recentGapLimit(points) ? [[at, null]] : [];
+    next ??= new Map(series);
+    next.set(facts.name, { ...facts, points: [...points, ...gap, [at, value]] });
   }
-  return next;
+  return next ?? series;
+}
+
+function recentGapLimit(points: MachineSeries["points"]): number {
+  const recent = points.slice(-JUDGED_POINTS).filter(([, value]) => value !== null);
+  return gapLimit(recent.map(([time]) => time));
 }
 
 type Reading = Omit<MachineSeries, "points"> & { value: unknown };

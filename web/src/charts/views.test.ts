@@ -23,6 +23,7 @@ describe("chart view in the URL", () => {
       zoom: [10, 20.5] as const,
       hidden: new Set(["1", "3"]),
       chart: "train/loss",
+      pins: ["train/loss", "lr, scaled"],
     };
     expect(parseChartView(chartSearch(view))).toEqual(view);
     const defaults = parseChartView({});

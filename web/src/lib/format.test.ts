@@ -4,6 +4,7 @@ import {
   formatCount,
   formatDuration,
   formatMoney,
+  formatNodesPrice,
   formatPrice,
   formatProgress,
   formatValue,
@@ -30,6 +31,14 @@ describe("formatMoney", () => {
   it("calls a machine without a price own", () => {
     expect(formatPrice(0)).toBe("own");
     expect(formatPrice(1_290_000)).toBe("$1.29/h");
+  });
+
+  it("shows the price of all nodes and of one", () => {
+    expect(formatNodesPrice({ price_microusd_per_hour: 1_290_000 })).toBe("$1.29/h");
+    expect(formatNodesPrice({ price_microusd_per_hour: 1_000_000, nodes: 4 })).toBe(
+      "$4.00/h (4 nodes at $1.00/h)",
+    );
+    expect(formatNodesPrice({ price_microusd_per_hour: 0, nodes: 4 })).toBe("4 nodes");
   });
 });
 

@@ -17,6 +17,15 @@ export function formatMoney(microusd: number): string {
   return `${sign}$${dollars.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 }
 
+/** The price per hour of a plan's offer: of all nodes together, and of one. */
+export function formatNodesPrice(offer: { price_microusd_per_hour: number; nodes?: number }): string {
+  const nodes = offer.nodes ?? 1;
+  const each = formatPrice(offer.price_microusd_per_hour);
+  if (nodes === 1) return each;
+  if (offer.price_microusd_per_hour === 0) return `${nodes} nodes`;
+  return `${formatPrice(offer.price_microusd_per_hour * nodes)} (${nodes} nodes at ${each})`;
+}
+
 /** The price of a machine: "$1.29/h", or "own" for a machine without a price. */
 export function formatPrice(microusdPerHour: number): string {
   return microusdPerHour === 0 ? "own" : `${formatMoney(microusdPerHour)}/h`;

@@ -19,6 +19,7 @@ export type ReportKind = "events" | "logs" | "metrics" | "progress";
 export interface JobProgressMessage {
   kind: "progress";
   attempt: number;
+  node?: number;
   progress: Partial<Schemas["JobProgress"]>;
   telemetry: Record<string, unknown>;
 }
@@ -27,7 +28,7 @@ export type LiveMessage =
   | { kind: "position"; after: number }
   | { kind: "event"; after: number; event: Schemas["JobEvent"] }
   | { kind: "summary"; job: Schemas["JobSummary"] }
-  | { kind: "log"; attempt: number; start: number; log: number; data: string }
+  | { kind: "log"; attempt: number; node?: number; start: number; log: number; data: string }
   | { kind: "metrics"; attempt: number; point: number; points: [string, number, number, number | string][] }
   | JobProgressMessage
   | { kind: "ping" };
@@ -36,21 +37,33 @@ export interface FollowHandlers {
   onMessages: (messages: LiveMessage[]) => void;
   /** The job has ended and everything was delivered. */
   onEnd?: (status: string) => void;
+  /** The follow has stopped for good. After a temporary problem it continues by itself. */
   onProblem?: (problem: ProblemBody) => void;
 }
 
 interface Follow {
   id: string;
-  target: { project: true } | { job: string; include: ReportKind[] };
+  target: { project: true } | { job: string; include: ReportKind[]; node: number };
   cursor: JobCursor;
   startsNow: boolean;
   handlers: FollowHandlers;
   finished: boolean;
+  /** What stopped the follow, and how often in a row. */
+  problem: ProblemBody | null;
+  failures: number;
+  timer: number | null;
+}
+
+/** A follow that the server could not serve. */
+export interface Trouble {
+  problem: ProblemBody;
+  /** Whether the follow is tried again by itself. */
+  retrying: boolean;
 }
 
 export type ConnectionState =
   | { state: "connecting" }
-  | { state: "live" }
+  | { state: "live"; trouble: Trouble | null }
   | { state: "lost"; since: number; nextTryAt: number; signedOut: boolean }
   | { state: "paused" };
 
@@ -74,13 +87,28 @@ const browser: ConnectionEnvironment = {
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 10_000;
 /** The server sends a ping after 15 s of silence; a laptop that slept has an open socket without any. */
+const PING_DUE_MS = 17_000;
 const SILENCE_MS = 40_000;
+const SILENCE_CHECK_MS = 10_000;
+/** A follow works if no problem came for this time after it was sent. */
+const SETTLED_MS = 5000;
+/** A follow that fails once is tried again without a word. */
+const SHOWN_FAILURES = 2;
+/** After a longer absence, the views read again what they show instead of getting every event. */
+const MAX_REPLAY = 2000;
 const POLICY_VIOLATION = 1008;
+/** The `readyState` of a socket that can send. */
+const OPEN = 1;
 
 /** Milliseconds before the next try: doubling from 250 ms to 10 s, each varied by up to a fifth. */
 export function retryDelay(failures: number, random: number): number {
   const base = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.max(0, failures - 1));
   return base * (0.8 + 0.4 * random);
+}
+
+/** Whether the same follow may succeed later. An internal error may come from a race, so it is tried again too. */
+export function isTemporary(problem: ProblemBody): boolean {
+  return problem.retryable === true || problem.code === "internal";
 }
 
 /** Return the cursor after a message. Positions never go back. */
@@ -110,6 +138,8 @@ export class LiveConnection {
   private failures = 0;
   private timer: number | null = null;
   private silenceTimer: number | null = null;
+  /** When the server was last heard, or the connection was begun. */
+  private heardAt = 0;
   private lostSince: number | null = null;
   private current: ConnectionState = { state: "connecting" };
 
@@ -133,15 +163,20 @@ export class LiveConnection {
     return this.add({ project: true }, { after: 0, attempt: 0, log: 0, point: 0 }, true, handlers);
   }
 
-  /** Follow one job after a cursor. Returns a function that stops it. */
+  /**
+   * Follow one job after a cursor. Returns a function that stops it.
+   *
+   * @param node the machine whose log and telemetry are followed, of a job on several machines
+   */
   followJob(
     job: string,
     include: ReportKind[],
     cursor: Partial<JobCursor>,
     handlers: FollowHandlers,
+    node = 0,
   ): () => void {
     const start = { after: 0, attempt: 0, log: 0, point: 0, ...cursor };
-    return this.add({ job, include }, start, false, handlers);
+    return this.add({ job, include, node }, start, false, handlers);
   }
 
   connect(): void {
@@ -150,6 +185,8 @@ export class LiveConnection {
     if (this.current.state !== "lost") this.setState({ state: "connecting" });
     const socket = this.environment.open(this.url);
     this.socket = socket;
+    this.heardAt = this.environment.now();
+    this.watchSilence();
     socket.onopen = () => this.handleOpen(socket);
     socket.onmessage = (event) => this.handleText(socket, String(event.data));
     socket.onclose = (event) => this.handleClose(socket, event.code);
@@ -166,9 +203,11 @@ export class LiveConnection {
     this.setState({ state: "paused" });
   }
 
-  /** Try at once instead of waiting for the next try. */
+  /** Connect at once, without waiting for the next try. A connection whose ping is overdue is replaced. */
   retryNow = (): void => {
-    if (this.socket === null) this.connect();
+    if (this.socket !== null && this.silentFor() < PING_DUE_MS) return;
+    this.drop();
+    this.connect();
   };
 
   private add(
@@ -178,40 +217,58 @@ export class LiveConnection {
     handlers: FollowHandlers,
   ): () => void {
     this.counter += 1;
-    const follow: Follow = { id: `f${this.counter}`, target, cursor, startsNow, handlers, finished: false };
+    const follow: Follow = {
+      id: `f${this.counter}`,
+      target,
+      cursor,
+      startsNow,
+      handlers,
+      finished: false,
+      problem: null,
+      failures: 0,
+      timer: null,
+    };
     this.follows.set(follow.id, follow);
     if (this.current.state === "live") this.sendFollow(follow);
     return () => {
-      if (this.follows.delete(follow.id) && !follow.finished) this.send({ op: "unfollow", id: follow.id });
+      if (!this.follows.delete(follow.id)) return;
+      this.clearFollowTimer(follow);
+      if (!follow.finished) this.send({ op: "unfollow", id: follow.id });
+      this.publishTrouble();
     };
   }
 
   private sendFollow(follow: Follow): void {
     const { after, attempt, log, point } = follow.cursor;
     if ("project" in follow.target) {
-      this.send({ op: "follow", id: follow.id, project: true, after: follow.startsNow ? "now" : after });
+      const from = { after: follow.startsNow ? "now" : after, max_replay: MAX_REPLAY };
+      this.send({ op: "follow", id: follow.id, project: true, ...from });
     } else {
-      const { job, include } = follow.target;
-      this.send({ op: "follow", id: follow.id, job, include, after, attempt, log, point });
+      const { job, include, node } = follow.target;
+      const selected = node > 0 ? { node } : {};
+      this.send({ op: "follow", id: follow.id, job, include, after, attempt, log, point, ...selected });
     }
   }
 
   private send(message: object): void {
-    if (this.current.state === "live") this.socket?.send(JSON.stringify(message));
+    const { socket } = this;
+    // A socket that is closing stays current until its close event. The follows are then sent on the next one.
+    if (this.current.state !== "live" || socket?.readyState !== OPEN) return;
+    socket.send(JSON.stringify(message));
   }
 
   private handleOpen(socket: WebSocket): void {
     if (socket !== this.socket) return;
     this.failures = 0;
     this.lostSince = null;
-    this.setState({ state: "live" });
-    this.watchSilence();
-    for (const follow of this.follows.values()) if (!follow.finished) this.sendFollow(follow);
+    this.heardAt = this.environment.now();
+    this.setState({ state: "live", trouble: this.findTrouble() });
+    for (const follow of this.follows.values()) if (!follow.finished) this.tryAgain(follow);
   }
 
   private handleText(socket: WebSocket, text: string): void {
     if (socket !== this.socket) return;
-    this.watchSilence();
+    this.heardAt = this.environment.now();
     const message = JSON.parse(text) as {
       id?: string;
       messages?: LiveMessage[];
@@ -225,10 +282,58 @@ export class LiveConnection {
       follow.finished = true;
       follow.handlers.onEnd?.(message.end.status);
     }
-    if (message.problem !== undefined) {
+    if (message.problem !== undefined) this.handleProblem(follow, message.problem);
+  }
+
+  private handleProblem(follow: Follow, problem: ProblemBody): void {
+    follow.problem = problem;
+    follow.failures += 1;
+    if (isTemporary(problem)) {
+      const delay = retryDelay(follow.failures, this.environment.random());
+      this.setFollowTimer(follow, () => this.tryAgain(follow), delay);
+    } else {
+      this.clearFollowTimer(follow);
       follow.finished = true;
-      follow.handlers.onProblem?.(message.problem);
+      follow.handlers.onProblem?.(problem);
     }
+    this.publishTrouble();
+  }
+
+  /** Send a follow with its newest cursor. If no problem follows soon, it works. */
+  private tryAgain(follow: Follow): void {
+    this.clearFollowTimer(follow);
+    this.sendFollow(follow);
+    if (follow.problem === null) return;
+    const settle = () => {
+      follow.problem = null;
+      follow.failures = 0;
+      this.publishTrouble();
+    };
+    this.setFollowTimer(follow, settle, SETTLED_MS);
+  }
+
+  private setFollowTimer(follow: Follow, run: () => void, delayMs: number): void {
+    this.clearFollowTimer(follow);
+    follow.timer = this.environment.setTimer(run, delayMs);
+  }
+
+  private clearFollowTimer(follow: Follow): void {
+    if (follow.timer !== null) this.environment.clearTimer(follow.timer);
+    follow.timer = null;
+  }
+
+  private findTrouble(): Trouble | null {
+    for (const { problem, finished, failures } of this.follows.values()) {
+      if (problem !== null && (finished || failures >= SHOWN_FAILURES))
+        return { problem, retrying: !finished };
+    }
+    return null;
+  }
+
+  private publishTrouble(): void {
+    if (this.current.state !== "live") return;
+    const trouble = this.findTrouble();
+    if (trouble?.problem !== this.current.trouble?.problem) this.setState({ state: "live", trouble });
   }
 
   private deliver(follow: Follow, messages: LiveMessage[]): void {
@@ -244,20 +349,29 @@ export class LiveConnection {
     this.socket = null;
     this.clearTimers();
     this.failures += 1;
-    this.lostSince ??= this.environment.now();
+    this.lostSince ??= this.heardAt;
     const delay = retryDelay(this.failures, this.environment.random());
     const nextTryAt = this.environment.now() + delay;
     this.setState({ state: "lost", since: this.lostSince, nextTryAt, signedOut: code === POLICY_VIOLATION });
     this.timer = this.environment.setTimer(() => this.connect(), delay);
   }
 
+  /** Look regularly, because timers stand still while the machine sleeps. */
   private watchSilence(): void {
-    if (this.silenceTimer !== null) this.environment.clearTimer(this.silenceTimer);
     this.silenceTimer = this.environment.setTimer(() => {
-      const socket = this.socket;
-      socket?.close();
-      if (socket !== null) this.handleClose(socket, 0);
-    }, SILENCE_MS);
+      if (this.silentFor() >= SILENCE_MS) this.drop();
+      else this.watchSilence();
+    }, SILENCE_CHECK_MS);
+  }
+
+  private silentFor(): number {
+    return this.environment.now() - this.heardAt;
+  }
+
+  private drop(): void {
+    const { socket } = this;
+    socket?.close();
+    if (socket !== null) this.handleClose(socket, 0);
   }
 
   private clearTimers(): void {

@@ -1,12 +1,13 @@
 /** React access to the tab's connection. */
 
-import { useEffect, useEffectEvent, useSyncExternalStore } from "react";
+import { useEffect, useEffectEvent, useRef, useSyncExternalStore } from "react";
 import type { ProblemBody } from "@/api/client";
 import {
   LiveConnection,
   type ConnectionState,
   type FollowHandlers,
   type JobCursor,
+  type LiveMessage,
   type ReportKind,
 } from "@/live/connection";
 
@@ -26,7 +27,7 @@ export function useLiveConnection(): void {
     const update = () => {
       clearTimeout(timer);
       if (document.hidden) timer = setTimeout(() => live.pause(), HIDDEN_PAUSE_MS);
-      else live.connect();
+      else live.retryNow();
     };
     live.connect();
     document.addEventListener("visibilitychange", update);
@@ -42,6 +43,19 @@ export function useLiveConnection(): void {
 
 export function useConnectionState(): ConnectionState {
   return useSyncExternalStore(live.subscribe, () => live.state);
+}
+
+/** Call `run` when the connection is back, for what changes without messages or cursors. */
+export function useReconnected(run: () => void): void {
+  const { state } = useConnectionState();
+  const away = useRef(false);
+  const handle = useEffectEvent(run);
+  useEffect(() => {
+    if (state === "lost" || state === "paused") away.current = true;
+    if (state !== "live" || !away.current) return;
+    away.current = false;
+    handle();
+  }, [state]);
 }
 
 const projectListeners = new Set<FollowHandlers["onMessages"]>();
@@ -72,6 +86,8 @@ interface JobFollowOptions extends FollowHandlers {
   include: ReportKind[];
   /** Where to start. The follow begins when it is not null, e.g. after the first page was loaded. */
   cursor: Partial<JobCursor> | null;
+  /** The machine whose log and telemetry are followed, of a job on several machines. */
+  node?: number;
 }
 
 /** Follow a job while the component is shown. A changed cursor does not start it again. */
@@ -81,12 +97,14 @@ export function useJobMessages(job: string, options: JobFollowOptions): void {
   const onMessages = useEffectEvent(options.onMessages);
   const onEnd = useEffectEvent((status: string) => options.onEnd?.(status));
   const onProblem = useEffectEvent((problem: ProblemBody) => options.onProblem?.(problem));
-  const start = useEffectEvent(() =>
-    live.followJob(job, options.include, options.cursor ?? {}, {
-      onMessages: (messages) => onMessages(messages),
-      onEnd: (status) => onEnd(status),
-      onProblem: (problem) => onProblem(problem),
-    }),
-  );
-  useEffect(() => (ready ? start() : undefined), [job, kinds, ready]);
+  const { node = 0 } = options;
+  const start = useEffectEvent(() => {
+    const handlers = {
+      onMessages: (messages: LiveMessage[]) => onMessages(messages),
+      onEnd: (status: string) => onEnd(status),
+      onProblem: (problem: ProblemBody) => onProblem(problem),
+    };
+    return live.followJob(job, options.include, options.cursor ?? {}, handlers, node);
+  });
+  useEffect(() => (ready ? start() : undefined), [job, kinds, ready, node]);
 }

@@ -9,7 +9,8 @@ interface LogLinesProps {
   store: LogStore;
   version: number;
   scroller: Scroller;
-  job: string;
+  /** Address of the log's bytes; `&offset=` follows. */
+  bytesHref: string;
   find: string;
   matchCase: boolean;
   current: number | null;
@@ -27,7 +28,6 @@ export function LogLines(props: LogLinesProps) {
   const y = Math.round((first - 1) * LINE_HEIGHT - scroll.position + scroll.top);
   const sizes = { "--h": `${scrolledHeight({ lines, viewport })}px`, "--y": `${y}px` } as CSSProperties;
   const digits = { "--digits": Math.max(4, String(lines).length + Math.floor(String(lines).length / 4)) };
-  const restHref = `/api/v1/training/${encodeURIComponent(props.job)}/logs?attempt=${store.attempt}`;
   const numbers = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
   return (
     <div
@@ -49,7 +49,7 @@ export function LogLines(props: LogLinesProps) {
               find={props.find}
               matchCase={props.matchCase}
               current={number === props.current}
-              restHref={restHref}
+              restHref={props.bytesHref}
               onChoose={props.onChoose}
             />
           ))}

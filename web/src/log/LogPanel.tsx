@@ -5,7 +5,7 @@ import { formatBytes, formatCount, plural } from "@/lib/format";
 import { LogFeed } from "@/log/feed";
 import { LogLines } from "@/log/LogLines";
 import { LogSearchField, LogToolbar } from "@/log/LogToolbar";
-import type { LogStore } from "@/log/store";
+import { logNodes, shownNode } from "@/log/nodes";
 import { useLogAddress } from "@/log/useLogAddress";
 import { useScroller } from "@/log/useScroller";
 import { useLogSearch } from "@/log/useSearch";
@@ -15,7 +15,7 @@ import { isEnded } from "@/ui/Status";
 import "./log.css";
 
 type LogJob = Pick<Schemas["JobDetails"], "id" | "name" | "status"> & {
-  attempts: readonly { number: number; backend: string }[];
+  attempts: readonly Pick<Schemas["AttemptDetails"], "number" | "backend" | "nodes" | "processes_per_node">[];
 };
 
 interface LogPanelProps {
@@ -24,15 +24,31 @@ interface LogPanelProps {
   full?: boolean;
 }
 
-/** The log of a job: the newest attempt, or the one that the address names. */
+/** The log of a job: of the newest attempt and node 0, or of those that the address names. */
 export function LogPanel({ job, full = false }: LogPanelProps) {
-  const { attempt } = useLogAddress();
+  const { attempt, node } = useLogAddress();
   const chosen = attempt !== null && attempt <= job.attempts.length ? attempt : null;
-  return <AttemptLog key={`${job.id} ${chosen ?? ""}`} job={job} attempt={chosen} full={full} />;
+  const shown = shownNode(job, chosen, node);
+  return (
+    <AttemptLog
+      key={`${job.id} ${chosen ?? ""} ${shown}`}
+      job={job}
+      attempt={chosen}
+      node={shown}
+      full={full}
+    />
+  );
 }
 
-function AttemptLog({ job, attempt, full }: { job: LogJob; attempt: number | null; full: boolean }) {
-  const feed = useMemo(() => new LogFeed(job.id, attempt), [job.id, attempt]);
+interface AttemptLogProps {
+  job: LogJob;
+  attempt: number | null;
+  node: number;
+  full: boolean;
+}
+
+function AttemptLog({ job, attempt, node, full }: AttemptLogProps) {
+  const feed = useMemo(() => new LogFeed({ job: job.id, attempt, node }), [job.id, attempt, node]);
   useEffect(() => feed.start(), [feed]);
   const version = useSyncExternalStore(feed.subscribe, feed.snapshot);
   const { store } = feed;
@@ -40,7 +56,7 @@ function AttemptLog({ job, attempt, full }: { job: LogJob; attempt: number | nul
   const { query, line, change } = useLogAddress();
   const scroller = useScroller(lines, line === null);
   const { following, follow } = scroller;
-  const search = useLogSearch(job.id, store?.attempt ?? null, query, lines);
+  const search = useLogSearch({ ...feed.source, attempt: store?.attempt ?? null }, query, lines);
   const id = useId();
 
   useEffect(() => feed.want(scroller.first, scroller.last), [feed, version, scroller.first, scroller.last]);
@@ -59,6 +75,8 @@ function AttemptLog({ job, attempt, full }: { job: LogJob; attempt: number | nul
   const shown = hits !== null && current !== null ? hits.numbers[current]! : line;
   const places = job.attempts.map(({ number, backend }) => ({ number, place: backend }));
   const shownAttempt = store?.attempt || job.attempts.length;
+  const logHref = `/api/v1/training/${encodeURIComponent(job.id)}/logs`;
+  const parameters = `attempt=${Math.max(1, shownAttempt)}${node > 0 ? `&node=${node}` : ""}`;
   return (
     <section className={full ? "panel logs full" : "panel logs"} aria-labelledby={id}>
       <header>
@@ -67,9 +85,12 @@ function AttemptLog({ job, attempt, full }: { job: LogJob; attempt: number | nul
           attempts={places}
           shownAttempt={shownAttempt}
           onAttempt={(number) => change({ log: number ?? undefined, line: undefined })}
+          nodes={logNodes(job, shownAttempt)}
+          shownNode={node}
+          onNode={(number) => change({ node: number || undefined, line: undefined })}
           following={following}
           onFollow={follow}
-          downloadHref={`/api/v1/training/${job.id}/logs/file?attempt=${Math.max(1, shownAttempt)}`}
+          downloadHref={`${logHref}/file?${parameters}`}
           search={
             <LogSearchField
               query={query}
@@ -91,7 +112,7 @@ function AttemptLog({ job, attempt, full }: { job: LogJob; attempt: number | nul
           scroller={scroller}
           store={store}
           version={version}
-          job={job.id}
+          bytesHref={`${logHref}?${parameters}`}
           find={query.regex ? "" : query.text}
           matchCase={query.matchCase}
           current={shown}
@@ -100,7 +121,7 @@ function AttemptLog({ job, attempt, full }: { job: LogJob; attempt: number | nul
       ) : (
         <NoLines feed={feed} job={job} />
       )}
-      <LogFooter store={store} complete={feed.complete} following={following} onFollow={follow} />
+      <LogFooter feed={feed} following={following} onFollow={follow} />
     </section>
   );
 }
@@ -127,13 +148,13 @@ function NoLines({ feed, job }: { feed: LogFeed; job: LogJob }) {
 }
 
 interface LogFooterProps {
-  store: LogStore | null;
-  complete: boolean;
+  feed: LogFeed;
   following: boolean;
   onFollow: (following: boolean) => void;
 }
 
-function LogFooter({ store, complete, following, onFollow }: LogFooterProps) {
+function LogFooter({ feed, following, onFollow }: LogFooterProps) {
+  const { store, complete, stopped } = feed;
   const lines = store?.totalLines ?? 0;
   const [seen, setSeen] = useState(lines);
   if (following && seen !== lines) setSeen(lines);
@@ -150,6 +171,13 @@ function LogFooter({ store, complete, following, onFollow }: LogFooterProps) {
           </Button>
         ) : complete ? (
           "all output is here"
+        ) : stopped ? (
+          <>
+            new output is not shown
+            <Button look="quiet" className="small" onClick={() => void feed.load()}>
+              Load it again
+            </Button>
+          </>
         ) : following ? (
           "following, newest at the bottom"
         ) : (

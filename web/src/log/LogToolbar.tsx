@@ -1,5 +1,6 @@
-import { useEffect, useEffectEvent, useState, type KeyboardEvent, type ReactNode } from "react";
+import type { KeyboardEvent, ReactNode } from "react";
 import { formatCount } from "@/lib/format";
+import { useDelayedWrite } from "@/lib/useDelayedWrite";
 import { hitText } from "@/log/hits";
 import type { LogQuery, LogSearch } from "@/log/useSearch";
 import { Button, IconButton } from "@/ui/Button";
@@ -11,13 +12,24 @@ interface LogToolbarProps {
   attempts: readonly { number: number; place: string }[];
   shownAttempt: number;
   onAttempt: (attempt: number | null) => void;
+  /** The machines of the shown attempt; empty if it has only one. */
+  nodes: readonly LogNode[];
+  shownNode: number;
+  onNode: (node: number) => void;
   search: ReactNode;
   following: boolean;
   onFollow: (following: boolean) => void;
   downloadHref: string;
 }
 
-/** Attempt, search, follow and download. */
+/** A machine of an attempt on several machines. */
+export interface LogNode {
+  node: number;
+  /** Its ranks and its host. */
+  detail: string;
+}
+
+/** Attempt, machine, search, follow and download. */
 export function LogToolbar(props: LogToolbarProps) {
   const { attempts, shownAttempt, onAttempt } = props;
   const newest = attempts.at(-1)?.number ?? 0;
@@ -41,6 +53,9 @@ export function LogToolbar(props: LogToolbarProps) {
       ) : (
         <span className="sub">{newest > 0 ? `Attempt ${newest}` : ""}</span>
       )}
+      {props.nodes.length > 1 && (
+        <NodeMenu nodes={props.nodes} shown={props.shownNode} onChoose={props.onNode} />
+      )}
       {props.search}
       <Switch label="Follow" checked={props.following} onChange={props.onFollow} />
       <a
@@ -56,6 +71,32 @@ export function LogToolbar(props: LogToolbarProps) {
   );
 }
 
+interface NodeMenuProps {
+  nodes: readonly LogNode[];
+  shown: number;
+  onChoose: (node: number) => void;
+}
+
+/** Chooses the machine whose output is shown; node 0, which has rank 0, is first. */
+function NodeMenu({ nodes, shown, onChoose }: NodeMenuProps) {
+  return (
+    <Menu
+      align="start"
+      trigger={
+        <Button look="quiet" className="small" title="Machine whose output is shown">
+          Node {shown}
+          <Icon name="chevronDown" size={12} />
+        </Button>
+      }
+      items={nodes.map(({ node, detail }) => ({
+        label: `Node ${node}`,
+        detail,
+        onSelect: () => onChoose(node),
+      }))}
+    />
+  );
+}
+
 interface LogSearchFieldProps {
   query: LogQuery;
   search: LogSearch;
@@ -63,18 +104,9 @@ interface LogSearchFieldProps {
   onMove: (direction: 1 | -1) => void;
 }
 
-const TYPING_MS = 200;
-
 /** The search field with the number of hits, and buttons for the previous and next hit. */
 export function LogSearchField({ query, search, onQuery, onMove }: LogSearchFieldProps) {
-  const [text, setText] = useState(query.text);
-  const commit = useEffectEvent((typed: string) => {
-    if (typed !== query.text) onQuery({ ...query, text: typed });
-  });
-  useEffect(() => {
-    const timer = setTimeout(() => commit(text), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const [text, setText] = useDelayedWrite(query.text, (typed) => onQuery({ ...query, text: typed }));
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Enter") onMove(event.shiftKey ? -1 : 1);
     else if (event.key === "Escape" && text !== "") {

@@ -9,8 +9,15 @@ import { LogStore, PAGE_LINES, type LinesAnswer } from "@/log/store";
 const MAX_REQUESTS = 2;
 const RETRY_MS = 2000;
 
-async function readLines(job: string, attempt: number | null, from: number): Promise<LinesAnswer> {
-  const query = { attempt: attempt ?? undefined, from, count: PAGE_LINES };
+/** The log that a feed reads: of an attempt, or of the newest (null), on one of its machines. */
+export interface LogSource {
+  job: string;
+  attempt: number | null;
+  node: number;
+}
+
+async function readLines({ job, attempt, node }: LogSource, from: number): Promise<LinesAnswer> {
+  const query = { attempt: attempt ?? undefined, node: node || undefined, from, count: PAGE_LINES };
   return unwrap(api.GET("/api/v1/training/{ref}/logs/lines", { params: { path: { ref: job }, query } }));
 }
 
@@ -18,6 +25,8 @@ export class LogFeed {
   store: LogStore | null = null;
   error: unknown = null;
   complete = false;
+  /** No new output arrives, because the server does not serve this log any more. */
+  stopped = false;
   private listeners = new Set<() => void>();
   private changes = 0;
   private requests = new Set<number>();
@@ -26,11 +35,8 @@ export class LogFeed {
   private unfollow: (() => void) | null = null;
   private active = false;
 
-  /** @param attempt the number of an attempt, or null for the newest, whatever that becomes */
-  constructor(
-    readonly job: string,
-    readonly attempt: number | null,
-  ) {}
+  /** @param source with the number of an attempt, or null for the newest, whatever that becomes */
+  constructor(readonly source: LogSource) {}
 
   subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
@@ -55,14 +61,15 @@ export class LogFeed {
     this.unfollow?.();
     this.unfollow = null;
     try {
-      const answer = await readLines(this.job, this.attempt, -PAGE_LINES);
+      const answer = await readLines(this.source, -PAGE_LINES);
       if (!this.active) return;
       const store = new LogStore(answer.attempt);
       const offset = store.start(answer);
       this.store = store;
       this.error = null;
       this.complete = answer.complete;
-      if (this.attempt === null || !answer.complete) this.follow(answer.attempt, offset);
+      this.stopped = false;
+      if (this.source.attempt === null || !answer.complete) this.follow(answer.attempt, offset);
     } catch (error) {
       this.error = error;
     }
@@ -87,7 +94,7 @@ export class LogFeed {
   private async readPage(store: LogStore, start: number): Promise<void> {
     this.requests.add(start);
     try {
-      const answer = await readLines(this.job, store.attempt, start);
+      const answer = await readLines({ ...this.source, attempt: store.attempt }, start);
       if (this.store === store) store.take(answer, start);
     } catch {
       this.retryAt = Date.now() + RETRY_MS;
@@ -101,15 +108,16 @@ export class LogFeed {
 
   private follow(attempt: number, log: number): void {
     const cursor = { attempt: Math.max(1, attempt), log };
-    this.unfollow = live.followJob(this.job, ["logs"], cursor, {
-      onMessages: (messages) => this.takeMessages(messages),
-      onEnd: () => this.finish(),
-      onProblem: () => this.finish(),
-    });
+    const handlers = {
+      onMessages: (messages: LiveMessage[]) => this.takeMessages(messages),
+      onEnd: () => this.finish({ complete: true }),
+      onProblem: () => this.finish({ stopped: true }),
+    };
+    this.unfollow = live.followJob(this.source.job, ["logs"], cursor, handlers, this.source.node);
   }
 
-  private finish(): void {
-    this.complete = true;
+  private finish(how: { complete: true } | { stopped: true }): void {
+    Object.assign(this, how);
     this.notify();
   }
 
@@ -128,7 +136,7 @@ export class LogFeed {
   /** Show the next attempt when its first output arrives. Returns whether the shown attempt is this one. */
   private enterAttempt(attempt: number): boolean {
     if (attempt === this.store?.attempt) return true;
-    if (this.attempt !== null || attempt < (this.store?.attempt ?? 0)) return false;
+    if (this.source.attempt !== null || attempt < (this.store?.attempt ?? 0)) return false;
     this.store = new LogStore(attempt);
     this.store.start(EMPTY);
     this.complete = false;

@@ -1,4 +1,4 @@
-/** The parts of the address that belong to the log: `log` (attempt), `find`, `line`. */
+/** The parts of the address that belong to the log: `log` (attempt), `node` (machine), `find`, `line`. */
 
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { LogQuery } from "@/log/useSearch";
@@ -6,6 +6,8 @@ import type { LogQuery } from "@/log/useSearch";
 interface LogAddress {
   /** Null: the newest attempt. */
   attempt: number | null;
+  /** The machine of an attempt on several machines. */
+  node: number;
   query: LogQuery;
   line: number | null;
   change: (changes: Record<string, string | number | boolean | undefined>) => void;
@@ -16,6 +18,7 @@ export function useLogAddress(): LogAddress {
   const navigate = useNavigate();
   return {
     attempt: positive(search["log"]),
+    node: positive(search["node"]) ?? 0,
     query: {
       text: search["find"] === undefined ? "" : String(search["find"]),
       regex: search["find_regex"] === true,

@@ -2,6 +2,7 @@
 
 import { useEffect, useEffectEvent, useState } from "react";
 import { api, asProblem, unwrap } from "@/api/client";
+import type { LogSource } from "@/log/feed";
 import { firstHits, lastHitUpTo, withNewer, withOlder, type Hits } from "@/log/hits";
 
 const DELAY_MS = 250;
@@ -39,13 +40,13 @@ interface Where {
 }
 
 function readHits(
-  job: string,
-  attempt: number | null,
+  { job, attempt, node }: LogSource,
   { text, regex, matchCase }: LogQuery,
   where: Where,
   signal?: AbortSignal,
 ) {
-  const options = { regex, case: matchCase, attempt: attempt || undefined, text: false, limit: PAGE };
+  const from = { attempt: attempt || undefined, node: node || undefined };
+  const options = { regex, case: matchCase, ...from, text: false, limit: PAGE };
   return unwrap(
     api.GET("/api/v1/training/{ref}/logs/search", {
       params: { path: { ref: job }, query: { q: text, ...options, ...where } },
@@ -54,21 +55,16 @@ function readHits(
   );
 }
 
-/** @param attempt the shown attempt, or null while the log is not loaded */
-export function useLogSearch(
-  job: string,
-  attempt: number | null,
-  query: LogQuery,
-  totalLines: number,
-): LogSearch {
+/** @param source with the shown attempt, or null while the log is not loaded */
+export function useLogSearch(source: LogSource, query: LogQuery, totalLines: number): LogSearch {
+  const { job, attempt, node } = source;
   const { text, regex, matchCase } = query;
   const [stored, setFound] = useState(NOTHING);
-  const key = text === "" || attempt === null ? "" : JSON.stringify([job, attempt, text, regex, matchCase]);
+  const key =
+    text === "" || attempt === null ? "" : JSON.stringify([job, attempt, node, text, regex, matchCase]);
   const found = stored.key === key ? stored : NOTHING;
 
-  const read = useEffectEvent((where: Where, signal?: AbortSignal) =>
-    readHits(job, attempt, query, where, signal),
-  );
+  const read = useEffectEvent((where: Where, signal?: AbortSignal) => readHits(source, query, where, signal));
   const lines = useEffectEvent(() => totalLines);
 
   useEffect(() => {
@@ -117,7 +113,7 @@ export function useLogSearch(
       const known = hits.numbers.length;
       if (hits.older !== null) {
         const where = { before: hits.older, count: false };
-        hits = withOlder(hits, await readHits(job, attempt, query, where));
+        hits = withOlder(hits, await readHits(source, query, where));
       }
       index += hits.numbers.length - known;
     }

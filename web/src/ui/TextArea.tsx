@@ -1,4 +1,4 @@
-import { useId, type TextareaHTMLAttributes } from "react";
+import { useId, type ReactNode, type TextareaHTMLAttributes } from "react";
 
 interface TextAreaProps extends Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, "onChange" | "value"> {
   label: string;
@@ -7,7 +7,7 @@ interface TextAreaProps extends Omit<TextareaHTMLAttributes<HTMLTextAreaElement>
   /** What is wrong with the value. */
   error?: string;
   /** How to write the value. */
-  hint?: string;
+  hint?: ReactNode;
 }
 
 /** A field for several lines, with its label above. */

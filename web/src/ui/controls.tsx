@@ -7,6 +7,7 @@ import {
   type CSSProperties,
   type InputHTMLAttributes,
   type ReactNode,
+  type Ref,
 } from "react";
 import { Icon, type IconName } from "@/ui/Icon";
 
@@ -133,6 +134,7 @@ interface TextFieldProps extends Omit<InputHTMLAttributes<HTMLInputElement>, "on
   /** Show the label above the field instead of only to screen readers. */
   showLabel?: boolean;
   suffix?: ReactNode;
+  ref?: Ref<HTMLInputElement>;
 }
 
 export function TextField(props: TextFieldProps) {

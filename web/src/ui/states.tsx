@@ -102,6 +102,22 @@ export function Skeleton({ label, rows = 6 }: { label: string; rows?: number }) 
   );
 }
 
+interface LoadStateProps {
+  query: { data: unknown; error: Error | null; refetch: () => Promise<unknown> };
+  /** What is waited for, e.g. "Loading tokens". */
+  label: string;
+  rows: number;
+  /** What could not be done, e.g. "The tokens could not be listed". */
+  failure: string;
+}
+
+/** The state of a query that has no data yet: loading or failed. An error is also shown beside older data. */
+export function LoadState({ query, label, rows, failure }: LoadStateProps) {
+  if (query.error !== null)
+    return <ErrorState title={failure} error={query.error} onRetry={() => void query.refetch()} />;
+  return query.data === undefined ? <Skeleton label={label} rows={rows} /> : null;
+}
+
 function useElapsed(delayMs: number): boolean {
   const [elapsed, setElapsed] = useState(false);
   useEffect(() => {

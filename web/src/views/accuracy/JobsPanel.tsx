@@ -1,20 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { CSSProperties } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { api, unwrap } from "@/api/client";
-import { formatDuration, formatMoney, shortId } from "@/lib/format";
+import { ratioPoints, type Stage, type What } from "@/lib/ratio";
 import { Segmented } from "@/ui/controls";
+import { RatioKey, RatioTable } from "@/ui/RatioTable";
 import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
-import {
-  offBy,
-  ratioAxis,
-  ratioPlace,
-  ratioPoints,
-  type RatioAxis,
-  type RatioPoint,
-  type Stage,
-  type What,
-} from "@/views/accuracy/ratio";
 
 const JOBS = 100;
 const REFRESH_MS = 30_000;
@@ -37,16 +27,7 @@ export function JobsPanel() {
     <section className="panel" aria-labelledby="predicted-actual">
       <header>
         <h2 id="predicted-actual">Predicted and actual</h2>
-        <span className="key">
-          <span>
-            <i className="kd" />
-            inside the interval
-          </span>
-          <span>
-            <i className="kd out" />
-            outside
-          </span>
-        </span>
+        <RatioKey />
         <Segmented
           label="When it was predicted"
           value={stage}
@@ -84,65 +65,5 @@ export function JobsPanel() {
         <RatioTable points={points} what={what} />
       )}
     </section>
-  );
-}
-
-function RatioTable({ points, what }: { points: readonly RatioPoint[]; what: What }) {
-  const axis = ratioAxis(points);
-  const format = what === "cost" ? formatMoney : formatDuration;
-  return (
-    <div className="scroll-x" tabIndex={0} role="region" aria-label={`Predicted and actual ${what} by job`}>
-      <table className="tbl acc2">
-        <thead>
-          <tr>
-            <th>Job</th>
-            <th className="dp">
-              <span className="dpax">
-                <i>{axis.low}</i>
-                <i>as predicted</i>
-                <i>{axis.high}</i>
-              </span>
-            </th>
-            <th className="num">Predicted</th>
-            <th className="num">Actual</th>
-            <th className="num">Off by</th>
-          </tr>
-        </thead>
-        <tbody>
-          {points.map((point) => (
-            <tr key={point.id}>
-              <td className="med cut">
-                <Link to="/jobs/$ref" params={{ ref: point.id }} search={{ tab: "plan" }}>
-                  {point.name || shortId(point.id)}
-                </Link>
-              </td>
-              <td className="dp">
-                <RatioDot point={point} axis={axis} />
-              </td>
-              <td className="num">{format(point.predicted)}</td>
-              <td className="num">{format(point.actual)}</td>
-              <td className="num">{offBy(point.ratio)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function RatioDot({ point, axis }: { point: RatioPoint; axis: RatioAxis }) {
-  const percent = (ratio: number) => `${(ratioPlace(ratio, axis.span) * 100).toFixed(1)}%`;
-  const places = {
-    "--low": percent(point.low),
-    "--high": percent(point.high),
-    "--at": percent(point.ratio),
-  } as CSSProperties;
-  const label = `${offBy(point.ratio)}, ${point.inside ? "inside" : "outside"} the interval`;
-  return (
-    <span className="dot-row" style={places} role="img" aria-label={label}>
-      <i className="band" />
-      <i className="one" />
-      <i className={point.inside ? "d" : "d out"} />
-    </span>
   );
 }

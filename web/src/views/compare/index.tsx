@@ -73,7 +73,8 @@ function Comparison({ runs }: { runs: readonly Run[] }) {
   const [view, change] = useChartView();
   const feeds = useMetricsFeeds(runs.map((run) => ({ id: run.id, ended: isEnded(run.job.status) })));
   const names = useMemo(() => metricNames(feeds.values()), [feeds]);
-  const pins = shownPins(names, usePins());
+  const ownPins = usePins();
+  const pins = shownPins(names, view.pins ?? ownPins);
   const drawn = useMemo(() => {
     const shown = shownRuns(runs, view.hidden);
     return runs.filter((run) => shown.has(run.id));

@@ -1,6 +1,8 @@
 /** What a job would cost at each provider: a table with bars on one shared axis. */
 
+import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/client";
+import { useSession } from "@/app/session";
 import { formatDuration, formatMoney } from "@/lib/format";
 import { WhiskerBar } from "@/ui/Progress";
 import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
@@ -22,6 +24,7 @@ interface ProvidersPanelProps {
 }
 
 export function ProvidersPanel({ job, onPick }: ProvidersPanelProps) {
+  const { can } = useSession();
   const newest = useNewestJob(job === "");
   const chosen = job || (newest.data?.jobs[0]?.id ?? "");
   const query = useProviders(chosen);
@@ -34,6 +37,11 @@ export function ProvidersPanel({ job, onPick }: ProvidersPanelProps) {
         <h2 id="costs-elsewhere">What it would cost elsewhere</h2>
         {!hasNoJob && <JobPicker name={comparison?.name ?? ""} chosen={chosen} onPick={onPick} />}
         <span className="sub">whole job, interruptions included; whisker: nine times in ten</span>
+        {can("write") && (
+          <Link className="link small" to="/new">
+            Compare another workload
+          </Link>
+        )}
       </header>
       {hasNoJob && (
         <EmptyState small title="No job to compare yet" command="anygpu run train.py">
@@ -86,9 +94,6 @@ function Comparison({ comparison }: { comparison: Schemas["ProviderComparison"] 
               <th className="num">Time</th>
               <th>Available</th>
               <th>Features</th>
-              <th>
-                <span className="sr">Verdict</span>
-              </th>
             </tr>
           </thead>
           <tbody>
@@ -111,14 +116,19 @@ function Comparison({ comparison }: { comparison: Schemas["ProviderComparison"] 
 function ProviderRow({ provider: each, top }: { provider: Provider; top: number }) {
   const { expected, low, high } = each.total_microusd;
   const stands = each.verdict !== "" || each.recommended;
-  const gpu = gpuText(each);
+  const nodes = each.nodes ?? 1;
+  const gpu = nodes > 1 ? `${nodes} nodes × ${gpuText(each)}` : gpuText(each);
   const price =
-    each.own && each.price_microusd_per_hour === 0 ? "own" : formatMoney(each.price_microusd_per_hour);
+    each.own && each.price_microusd_per_hour === 0
+      ? "own"
+      : formatMoney(each.price_microusd_per_hour * nodes);
   const unavailable = each.availability === "no_account" || each.availability === "unsupported";
   return (
     <tr className={unavailable ? "cat" : undefined}>
       <td className="two">
-        <b className="med">{each.provider}</b>
+        <span className="prov-name">
+          <b className="med">{each.provider}</b> <Verdict provider={each} />
+        </span>
         <small>
           <span className="desk cut" title={each.machine}>
             {each.machine}
@@ -149,12 +159,11 @@ function ProviderRow({ provider: each, top }: { provider: Provider; top: number 
       <td className="t2" title={each.features.join(", ")}>
         <span className="cut">{each.features.join(", ")}</span>
       </td>
-      <td>{verdictOf(each)}</td>
     </tr>
   );
 }
 
-function verdictOf(each: Provider) {
+function Verdict({ provider: each }: { provider: Provider }) {
   const text = VERDICTS[each.verdict] ?? (each.recommended ? "Recommended" : "");
   if (text === "") return null;
   return <span className={each.verdict === "cheapest" ? "verdict best" : "verdict"}>{text}</span>;

@@ -10,7 +10,6 @@ import {
   groupName,
   seriesOf,
 } from "@/views/costs/days";
-import { formatOff, ratioPosition, ratioRows, type JudgedJob } from "@/views/costs/ratio";
 import { formatSearch, parseSearch } from "@/views/costs/search";
 
 const NOTHING = {
@@ -94,7 +93,7 @@ describe("bars by day", () => {
 describe("axis", () => {
   it("has round steps and covers the largest value", () => {
     expect(axisTicks(48_000_000)).toEqual([0, 10e6, 20e6, 30e6, 40e6, 50e6]);
-    expect(axisTicks(0)).toEqual([0, 1e6]);
+    expect(axisTicks(0)).toEqual([0, 5e5, 1e6]);
     for (const most of [1, 3, 7.7, 999, 123_456, 9.9e9]) {
       const ticks = axisTicks(most);
       expect(ticks.at(-1)).toBeGreaterThanOrEqual(most);
@@ -106,6 +105,9 @@ describe("axis", () => {
     expect([12_000_000, 15_720_000, 8_000_001].map((most) => axisEnd(most, 4))).toEqual([20e6, 20e6, 20e6]);
     expect(axisEnd(0, 4)).toBe(4e6);
   });
+  it("shows no fractions of a micro-dollar", () => {
+    expect([0, 0.4, 99, Number.NaN].map((most) => axisTicks(most))).toEqual(Array(4).fill([0, 5e5, 1e6]));
+  });
   it("labels amounts without needless cents", () => {
     expect([0, 10_000_000, 2_500_000, 2000].map(formatTick)).toEqual(["$0", "$10", "$2.50", "$0.002"]);
     expect([702_400_000, 1_234_567_000_000, 31_480_000].map(formatRough)).toEqual([
@@ -113,30 +115,6 @@ describe("axis", () => {
       "$1,234,567",
       "$31.48",
     ]);
-  });
-});
-
-describe("predictions", () => {
-  const said = { cost_microusd: 100, cost_low_microusd: 80, cost_high_microusd: 120 };
-  const time = { wall_s: 10, wall_low_s: 8, wall_high_s: 12, basis: "history", confidence: "low" };
-  const job = (cost: number, seconds: number) =>
-    ({
-      id: "j",
-      name: "n",
-      predicted: { ...said, ...time },
-      actual: { cost_microusd: cost, seconds },
-    }) as unknown as JudgedJob;
-
-  it("are inside or outside of their interval", () => {
-    expect(ratioRows([job(110, 20)], "cost")[0]).toMatchObject({ ratio: 1.1, inside: true });
-    expect(ratioRows([job(110, 20)], "time")[0]).toMatchObject({ ratio: 2, inside: false });
-  });
-  it("leave out what cannot be compared", () => {
-    expect(ratioRows([job(0, 5), { ...job(1, 1), predicted: null }], "cost")).toEqual([]);
-  });
-  it("stand between half and double", () => {
-    expect([0.1, 0.5, 1, 2, 9, Number.NaN].map(ratioPosition)).toEqual([0, 0, 0.5, 1, 1, 0]);
-    expect([1.46, 0.98, 1].map(formatOff)).toEqual(["+46\u00a0%", "−2\u00a0%", "±0\u00a0%"]);
   });
 });
 

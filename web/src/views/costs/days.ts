@@ -94,11 +94,13 @@ export function dayBars(
 }
 
 const DOLLAR = 1_000_000;
+/** Less than this, $0.0001, is shown on an axis of one dollar, because its ticks would all be the same text. */
+const LEAST = 100;
 const STEPS = [1, 2, 5, 10];
 
 /** Round steps from zero to a round number that is at least `most`, at most `count` of them. */
 export function axisTicks(most: number, count = 6): number[] {
-  if (!(most > 0)) return [0, DOLLAR];
+  if (!(most >= LEAST)) return [0, DOLLAR / 2, DOLLAR];
   const rough = most / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * (STEPS.find((each) => each * power >= rough * (1 - 1e-9)) ?? 10);

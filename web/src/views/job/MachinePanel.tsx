@@ -1,31 +1,43 @@
 /** How the machine of a job is used: a row with a small plot for GPU, CPU, memory, disk and network. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState, type CSSProperties } from "react";
 import { api, unwrap, type Schemas } from "@/api/client";
-import { addSample, joinAttempts, machineRows, plotPaths, type MachineRow } from "@/charts/telemetry";
-import { useJobMessages } from "@/live/hooks";
+import {
+  addSample,
+  joinAttempts,
+  machineRows,
+  plotPaths,
+  type MachineRow,
+  type MachineSeries,
+} from "@/charts/telemetry";
+import { useJobMessages, useReconnected } from "@/live/hooks";
 import { Button } from "@/ui/Button";
 import { Icon } from "@/ui/Icon";
 import { Menu } from "@/ui/Menu";
 import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
 import { isEnded } from "@/ui/Status";
+import { useAddress } from "@/views/job/useAddress";
 import "@/views/job/machine.css";
 
 type Period = "hour" | "run";
 
 const HOUR_S = 3600;
 const PERIODS: Record<Period, string> = { hour: "Last hour", run: "Whole run" };
+/** After this many live samples the history is read again. */
+const MAX_ADDED = 720;
 const BOX = { width: 200, height: 30 };
 
-export function MachinePanel({ job }: { job: Schemas["JobDetails"] }) {
+/** @param node the machine, of a job on several machines */
+export function MachinePanel({ job, node = 0 }: { job: Schemas["JobDetails"]; node?: number }) {
   const [period, setPeriod] = usePeriod();
-  const { rows, query, span } = useMachineRows(job, period);
+  const { rows, query, span } = useMachineRows(job, period, node);
+  const nodes = job.attempts.at(-1)?.nodes ?? [];
   return (
     <section className="panel machine" aria-labelledby="machine-title">
       <header>
         <h2 id="machine-title">Machine</h2>
+        {nodes.length > 1 && <span className="sub">Node {node}</span>}
         <Menu
           trigger={
             <Button look="quiet" className="small">
@@ -63,46 +75,60 @@ export function MachinePanel({ job }: { job: Schemas["JobDetails"] }) {
 }
 
 function usePeriod(): [Period, (period: Period) => void] {
-  const search: Record<string, unknown> = useSearch({ strict: false });
-  const navigate = useNavigate();
-  const set = (period: Period) =>
-    void navigate({
-      to: ".",
-      search: (before: Record<string, unknown>) => ({
-        ...before,
-        machine: period === "run" ? period : undefined,
-      }),
-      replace: true,
-      resetScroll: false,
-    });
-  return [search.machine === "run" ? "run" : "hour", set];
+  const [value, change] = useAddress("machine");
+  return [value === "run" ? "run" : "hour", (period) => change(period === "run" ? period : "")];
 }
 
-function useMachineRows(job: Schemas["JobDetails"], period: Period) {
+/** The history that was read, with the samples that arrived since. */
+interface LiveSeries {
+  history: ReadonlyMap<string, MachineSeries>;
+  series: ReadonlyMap<string, MachineSeries>;
+  added: number;
+}
+
+function useMachineRows(job: Schemas["JobDetails"], period: Period, node: number) {
   const ended = isEnded(job.status);
   const endMs = job.ended_at === null ? null : Date.parse(job.ended_at);
   const query = useQuery({
-    queryKey: ["telemetry", job.id, period, endMs],
+    queryKey: ["telemetry", job.id, period, endMs, node],
     queryFn: async () => {
       const from = period === "hour" ? (endMs ?? Date.now()) - HOUR_S * 1000 : undefined;
-      const params = { path: { ref: job.id }, query: { points: 240, from_ms: from } };
+      const params = {
+        path: { ref: job.id },
+        query: { points: 240, from_ms: from, node: node || undefined },
+      };
       const history = await unwrap(api.GET("/api/v1/training/{ref}/telemetry", { params }));
       // The client's types turn pairs into arrays of any length.
       return joinAttempts(history as Schemas["TelemetryHistory"]);
     },
     staleTime: Infinity,
   });
-  const [samples, setSamples] = useState<Record<string, unknown>[]>([]);
+  const { data, refetch } = query;
+  const [live, setLive] = useState<LiveSeries | null>(null);
+  const series = live !== null && live.history === data ? live.series : data;
+  const add = (samples: Record<string, unknown>[]) => {
+    if (data === undefined) return;
+    setLive((before) => {
+      const known = before?.history === data ? before : { history: data, series: data, added: 0 };
+      const next = samples.reduce(addSample, known.series);
+      return next === known.series ? before : { history: data, series: next, added: known.added + 1 };
+    });
+    // The history is down-sampled, so a page that stays open does not grow.
+    if (live !== null && live.history === data && live.added >= MAX_ADDED)
+      void refetch({ cancelRefetch: false });
+  };
+  useReconnected(() => {
+    if (!ended && data !== undefined) void refetch();
+  });
   useJobMessages(job.id, {
     include: ["progress"],
+    node,
     cursor: ended || query.data === undefined ? null : { attempt: job.attempt },
     onMessages: (messages) => {
-      const fresh = messages.flatMap((each) => (each.kind === "progress" ? [each.telemetry] : []));
-      if (fresh.length > 0) setSamples((before) => [...before, ...fresh].slice(-HOUR_S / 5));
+      add(messages.flatMap((each) => (each.kind === "progress" ? [each.telemetry] : [])));
     },
   });
-  const series = useMemo(() => samples.reduce(addSample, query.data ?? new Map()), [query.data, samples]);
-  const rows = useMemo(() => machineRows(series), [series]);
+  const rows = useMemo(() => machineRows(series ?? new Map()), [series]);
   return { rows, query, span: useMemo(() => timeSpan(rows, period), [rows, period]) };
 }
 

@@ -60,7 +60,11 @@ export function MetricChart(props: MetricChartProps) {
             icon="pin"
             label={pinned ? `Unpin ${name}` : `Pin ${name}`}
             aria-pressed={pinned}
-            onClick={() => setPins(pinned ? pins.filter((each) => each !== name) : [...pins, name])}
+            onClick={() => {
+              const next = pinned ? pins.filter((each) => each !== name) : [...pins, name];
+              setPins(next);
+              change({ pins: next });
+            }}
           />
           <IconButton mini icon="expand" label={`Enlarge ${name}`} onClick={() => change({ chart: name })} />
         </>

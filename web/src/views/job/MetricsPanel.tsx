@@ -57,7 +57,8 @@ interface MetricChartsProps {
 function MetricCharts({ job, store, names }: MetricChartsProps) {
   const [view, change] = useChartView();
   const [crosshair] = useState(() => new Crosshair());
-  const pins = shownPins(names, usePins());
+  const ownPins = usePins();
+  const pins = shownPins(names, view.pins ?? ownPins);
   const groups = useMemo(() => groupMetrics(names), [names]);
   const epochs = useMemo(() => epochSource(job, names), [job, names]);
   const shown = useMemo(() => shownMetrics(view, names, groups, pins), [view, names, groups, pins]);

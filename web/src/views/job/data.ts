@@ -4,7 +4,7 @@ import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-quer
 import { useEffect, useRef, useState } from "react";
 import { api, asProblem, unwrap } from "@/api/client";
 import type { JobProgressMessage, LiveMessage } from "@/live/connection";
-import { useConnectionState, useJobMessages } from "@/live/hooks";
+import { useJobMessages, useReconnected } from "@/live/hooks";
 import { isEnded } from "@/ui/Status";
 import { withEvents, withProgress, type EventLog, type Job, type JobEvent } from "@/views/job/merge";
 
@@ -102,7 +102,8 @@ export function useLiveJob(job: Job, ref: string): void {
     onEnd: refresh,
     onProblem: refresh,
   });
-  useRefreshAfterReconnect(refresh);
+  // Its cost and progress went on meanwhile.
+  useReconnected(refresh);
 }
 
 function apply(
@@ -153,14 +154,4 @@ function useThrottled(run: () => void): () => void {
     }, EVENT_REFRESH_MS);
   });
   return throttled;
-}
-
-/** Read the job again when the connection is back: its cost and progress went on meanwhile. */
-function useRefreshAfterReconnect(refresh: () => void): void {
-  const { state } = useConnectionState();
-  const wasLost = useRef(false);
-  useEffect(() => {
-    if (state === "live" && wasLost.current) refresh();
-    wasLost.current = state === "lost" || state === "paused";
-  }, [state, refresh]);
 }

@@ -18,6 +18,7 @@ import { Figures } from "@/views/job/figures/Figures";
 import { JobActions } from "@/views/job/header/JobActions";
 import { JobHeader } from "@/views/job/header/JobHeader";
 import { JobNotice } from "@/views/job/header/JobNotice";
+import { NodesPanel } from "@/views/job/nodes/NodesPanel";
 import { isTab, JobTabs, TABS, type TabName } from "@/views/job/tabs/JobTabs";
 import { ResumeDialog } from "@/views/job/header/ResumeDialog";
 import { TabContent } from "@/views/job/tabs/TabContent";
@@ -121,6 +122,7 @@ function JobView({ job, jobRef }: { job: Job; jobRef: string }) {
       <JobNotice job={job} requests={requests} onResume={resume} />
       <Figures job={job} />
       {job.attempts.length > 0 && <AttemptTimeline job={job} migrate={migrate} />}
+      <NodesPanel job={job} />
       <JobTabs chosen={tab} job={job} events={events} />
       <div className="job-panels">
         <TabContent tab={tab} job={job} requests={requests} />

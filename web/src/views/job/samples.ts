@@ -41,6 +41,8 @@ export function attempt(fields: Partial<Schemas["AttemptDetails"]> = {}): Schema
     checkpoints: [],
     resume_step: null,
     resume_state: null,
+    nodes: [],
+    processes_per_node: 1,
     ...fields,
   };
 }

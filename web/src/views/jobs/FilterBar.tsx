@@ -21,14 +21,15 @@ interface FilterBarProps {
   hits: { count: number; exact: boolean } | null;
   suggestions: Record<"name" | "tag" | "backend" | "person", string[]>;
   onChange: (change: Partial<JobsSearch>) => void;
+  /** Begin to select jobs. Undefined where every row has a box. */
+  onSelect: (() => void) | undefined;
 }
 
-export function FilterBar({ search, hits, suggestions, onChange }: FilterBarProps) {
-  const setFilter = (key: keyof JobFilters, value: string) =>
-    onChange({ [key]: value, selected: [] } as Partial<JobsSearch>);
+export function FilterBar({ search, hits, suggestions, onChange, onSelect }: FilterBarProps) {
+  const setFilters = (change: Partial<JobFilters>) => onChange({ ...change, selected: [] });
   return (
     <div className="filters">
-      <SearchField value={search.q} onChange={(value) => setFilter("q", value)} />
+      <SearchField value={search.q} onChange={(q) => setFilters({ q })} />
       {filterChips(filtersOf(search)).map((chip) => (
         <span key={chip.key} className="chip">
           <span className="k">{chip.label}</span>
@@ -38,13 +39,14 @@ export function FilterBar({ search, hits, suggestions, onChange }: FilterBarProp
           <button
             type="button"
             aria-label={`Remove the filter ${chip.label} ${chip.value}`}
-            onClick={() => setFilter(chip.key, "")}
+            onClick={() => setFilters(chip.cleared)}
           >
             <Icon name="close" size={12} />
           </button>
         </span>
       ))}
-      <FilterMenu suggestions={suggestions} onFilter={setFilter} />
+      <FilterMenu filters={filtersOf(search)} suggestions={suggestions} onFilter={setFilters} />
+      {onSelect !== undefined && <Button onClick={onSelect}>Select</Button>}
       {hits !== null && (
         <span className="t3 small nowrap hits" role="status">
           {plural(hits.count, "job")}

@@ -1,35 +1,44 @@
 import { Popover as Primitive } from "radix-ui";
-import { useEffect, useId, useRef, useState } from "react";
+import { useState } from "react";
 import { sentenceCase } from "@/lib/format";
 import { Button } from "@/ui/Button";
-import { PHASES, SUBMITTED, TEXT_FILTERS, type JobFilters, type TextFilter } from "@/views/jobs/search";
+import { DatesForm, PhaseForm, ValueForm } from "@/views/jobs/FilterForms";
+import {
+  SUBMITTED,
+  TEXT_FILTERS,
+  type JobFilters,
+  type Submitted,
+  type TextFilter,
+} from "@/views/jobs/search";
 
 interface FilterMenuProps {
+  filters: JobFilters;
   suggestions: Record<TextFilter, string[]>;
-  onFilter: (key: keyof JobFilters, value: string) => void;
+  onFilter: (change: Partial<JobFilters>) => void;
 }
 
-type FilterKey = TextFilter | "phase" | "submitted";
+type FilterKey = TextFilter | "phase" | "submitted" | "dates";
 
-const LABELS: Record<FilterKey, string> = { ...TEXT_FILTERS, phase: "Phase", submitted: "Submitted" };
-const CHOICES: Partial<Record<FilterKey, [value: string, label: string][]>> = {
-  phase: PHASES.map((each) => [each, sentenceCase(each)]),
-  submitted: Object.entries(SUBMITTED).map(([value, label]) => [value, sentenceCase(label)]),
+const LABELS: Record<FilterKey, string> = {
+  ...TEXT_FILTERS,
+  phase: "Phase",
+  submitted: "Submitted",
+  dates: "Submitted between",
 };
+const AGES = Object.entries(SUBMITTED).map(([value, label]) => [value, sentenceCase(label)] as const);
 
 /** Adds a filter: first what to filter by, then the value. */
-export function FilterMenu({ suggestions, onFilter }: FilterMenuProps) {
+export function FilterMenu({ filters, suggestions, onFilter }: FilterMenuProps) {
   const [open, setOpen] = useState(false);
   const [key, setKey] = useState<FilterKey | null>(null);
   const show = (next: boolean) => {
     setOpen(next);
     setKey(null);
   };
-  const apply = (value: string) => {
-    if (key !== null && value !== "") onFilter(key, value);
+  const apply = (change: Partial<JobFilters>) => {
+    if (Object.values(change).some((value) => value !== "")) onFilter(change);
     show(false);
   };
-  const choices = key === null ? undefined : CHOICES[key];
   return (
     <Primitive.Root open={open} onOpenChange={show}>
       <Primitive.Trigger asChild>
@@ -47,9 +56,25 @@ export function FilterMenu({ suggestions, onFilter }: FilterMenuProps) {
           {key === null && (
             <OptionList options={Object.entries(LABELS)} onChoose={(value) => setKey(value as FilterKey)} />
           )}
-          {choices !== undefined && <OptionList options={choices} onChoose={apply} />}
-          {key !== null && choices === undefined && (
-            <ValueForm label={LABELS[key]} suggestions={suggestions[key as TextFilter]} onApply={apply} />
+          {key === "submitted" && (
+            <OptionList
+              options={AGES}
+              onChoose={(value) => apply({ submitted: value as Submitted, from: "", until: "" })}
+            />
+          )}
+          {key === "phase" && (
+            <PhaseForm
+              chosen={filters.phase.split(",").filter(Boolean)}
+              onApply={(phase) => apply({ phase })}
+            />
+          )}
+          {key === "dates" && <DatesForm from={filters.from} until={filters.until} onApply={apply} />}
+          {key !== null && key in TEXT_FILTERS && (
+            <ValueForm
+              label={LABELS[key]}
+              suggestions={suggestions[key as TextFilter]}
+              onApply={(value) => apply({ [key]: value })}
+            />
           )}
         </Primitive.Content>
       </Primitive.Portal>
@@ -73,48 +98,5 @@ function OptionList({ options, onChoose }: OptionListProps) {
         </li>
       ))}
     </ul>
-  );
-}
-
-interface ValueFormProps {
-  label: string;
-  suggestions: readonly string[];
-  onApply: (value: string) => void;
-}
-
-function ValueForm({ label, suggestions, onApply }: ValueFormProps) {
-  const [value, setValue] = useState("");
-  const id = useId();
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
-  return (
-    <form
-      className="value-form"
-      onSubmit={(event) => {
-        event.preventDefault();
-        onApply(value.trim());
-      }}
-    >
-      <label className="field-label" htmlFor={id}>
-        {label} is exactly
-      </label>
-      <span className="row">
-        <span className="field">
-          <input
-            id={id}
-            ref={input}
-            value={value}
-            list={`${id}-list`}
-            onChange={(event) => setValue(event.target.value)}
-          />
-        </span>
-        <Button type="submit">Apply</Button>
-      </span>
-      <datalist id={`${id}-list`}>
-        {suggestions.map((each) => (
-          <option key={each} value={each} />
-        ))}
-      </datalist>
-    </form>
   );
 }

@@ -1,19 +1,11 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import {
-  useCallback,
-  useEffect,
-  useMemo,
-  useRef,
-  useState,
-  useSyncExternalStore,
-  type CSSProperties,
-  type ReactNode,
-} from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, type CSSProperties, type ReactNode } from "react";
 import { formatCount } from "@/lib/format";
+import { useIsSmall } from "@/lib/useIsSmall";
 import { Button } from "@/ui/Button";
 import { Checkbox } from "@/ui/controls";
 import { JobRow } from "@/views/jobs/JobRow";
-import { COLUMNS, type ColumnName } from "@/views/jobs/search";
+import { COLUMNS, MAX_SELECTED, type ColumnName } from "@/views/jobs/search";
 import type { JobListSnapshot, JobSummary } from "@/views/jobs/store";
 
 type Item =
@@ -29,6 +21,8 @@ interface JobsTableProps {
   onSelect: (id: string, selected: boolean) => void;
   onSelectAll: (selected: boolean) => void;
   onMore: () => void;
+  /** Whether cards have boxes; the rows of a table always have. */
+  selecting: boolean;
 }
 
 const ROW_PX = 48;
@@ -36,21 +30,10 @@ const CARD_PX = 110;
 const GROUP_PX = 34;
 const AHEAD_ROWS = 20;
 const FIXED_COLUMNS = 3; // box, name and status are always there
-const SMALL = window.matchMedia("(max-width: 760px)");
-
-function useIsSmall(): boolean {
-  return useSyncExternalStore(
-    (listener) => {
-      SMALL.addEventListener("change", listener);
-      return () => SMALL.removeEventListener("change", listener);
-    },
-    () => SMALL.matches,
-  );
-}
 
 /** A table of which only the rows on the screen are in the page. */
 export function JobsTable(props: JobsTableProps) {
-  const { snapshot, counts, hidden, selected, current, onSelect, onSelectAll, onMore } = props;
+  const { snapshot, counts, hidden, selected, current, onSelect, onSelectAll, onMore, selecting } = props;
   const items = useMemo(() => toItems(snapshot, counts), [snapshot, counts]);
   const wrap = useRef<HTMLDivElement>(null);
   const [offset, setOffset] = useState(0);
@@ -90,10 +73,16 @@ export function JobsTable(props: JobsTableProps) {
   const columns = (Object.keys(COLUMNS) as ColumnName[]).filter((each) => !hidden.includes(each));
   return (
     <div className="jobs-wrap" ref={wrap}>
-      <table className="jobs" aria-label="Jobs" aria-rowcount={snapshot.hasMore ? -1 : items.length + 1}>
+      <table
+        className={selecting ? "jobs selecting" : "jobs"}
+        aria-label="Jobs"
+        aria-rowcount={snapshot.hasMore ? -1 : items.length + 1}
+      >
         <TableHead
           columns={columns}
-          checked={selected.size === 0 ? false : selected.size >= jobs ? true : "mixed"}
+          checked={
+            selected.size === 0 ? false : selected.size >= Math.min(jobs, MAX_SELECTED) ? true : "mixed"
+          }
           onSelectAll={onSelectAll}
         />
         <tbody>

@@ -2,14 +2,12 @@ import { Link } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
 import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/states";
-import { filterChips, filtersOf, hasFilters, type JobsSearch } from "@/views/jobs/search";
+import { filterChips, filtersOf, hasFilters, NO_FILTERS, type JobsSearch } from "@/views/jobs/search";
 
 interface NoJobsProps {
   search: JobsSearch;
   onChange: (change: Partial<JobsSearch>) => void;
 }
-
-const NO_FILTERS = { q: "", name: "", tag: "", backend: "", person: "", phase: "", submitted: "" } as const;
 
 /** Says why the list is empty and what to do. */
 export function NoJobs({ search, onChange }: NoJobsProps) {

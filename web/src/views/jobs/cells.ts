@@ -25,6 +25,7 @@ export function statusContext(job: JobSummary): string {
   if (job.phase === "held") return "script failed, machine kept";
   if (job.phase === "recovering") return job.reason || interruptionsText(job) || "finding a machine";
   if (job.attempt === 0 || job.phase === "waiting") return job.reason || queueText(job);
+  if (job.phase === "provisioning" && job.reason !== "") return job.reason;
   const attempt = `attempt ${job.attempt}`;
   return job.interruptions === 0 ? attempt : `${attempt}, ${plural(job.interruptions, "interruption")}`;
 }

@@ -4,6 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { PageTitle } from "@/app/TopBar";
 import { plural } from "@/lib/format";
+import { useIsSmall } from "@/lib/useIsSmall";
 import { Button } from "@/ui/Button";
 import { ErrorState, Skeleton } from "@/ui/states";
 import { Announcements } from "@/views/jobs/Announcements";
@@ -11,6 +12,7 @@ import { FilterBar } from "@/views/jobs/FilterBar";
 import { JobsTable } from "@/views/jobs/JobsTable";
 import { NoJobs } from "@/views/jobs/NoJobs";
 import { filtersOf, formatSearch, hasFilters, parseSearch, type JobsSearch } from "@/views/jobs/search";
+import { SelectBar, useSelection } from "@/views/jobs/selection";
 import { SelectionBar } from "@/views/jobs/SelectionBar";
 import { StatusTabs } from "@/views/jobs/StatusTabs";
 import type { JobSummary } from "@/views/jobs/store";
@@ -28,14 +30,14 @@ export default function JobsPage() {
   const [current, setCurrent] = useState<string | null>(null);
   const [pointerInside, setPointerInside] = useState(false);
   const rows = useMemo(() => [...snapshot.active, ...snapshot.finished], [snapshot]);
-  const selected = useMemo(() => new Set(search.selected), [search.selected]);
-  const toggle = useCallback(
-    (id: string, next: boolean) =>
-      change((state) => ({
-        selected: next ? [...state.selected, id] : state.selected.filter((each) => each !== id),
-      })),
-    [change],
-  );
+  const { ids: selected, toggle, selectAll } = useSelection(search, rows, change);
+  const isSmall = useIsSmall();
+  const [selectMode, setSelectMode] = useState(false);
+  const selecting = selectMode || selected.size > 0;
+  const endSelection = () => {
+    setSelectMode(false);
+    if (selected.size > 0) change({ selected: [] });
+  };
   const clear = () => {
     if (selected.size > 0) change({ selected: [] });
     else setCurrent(null);
@@ -65,6 +67,7 @@ export default function JobsPage() {
           hits={hits === null ? null : { count: hits, exact: counts?.exact ?? true }}
           suggestions={useMemo(() => suggestionsOf(rows), [rows])}
           onChange={change}
+          onSelect={isSmall && !selecting && rows.length > 0 ? () => setSelectMode(true) : undefined}
         />
       </div>
       {snapshot.fresh > 0 && (
@@ -85,6 +88,14 @@ export default function JobsPage() {
       {snapshot.state === "ready" && rows.length === 0 && <NoJobs search={search} onChange={change} />}
       {rows.length > 0 && (
         <div onPointerEnter={() => setPointerInside(true)} onPointerLeave={() => setPointerInside(false)}>
+          {isSmall && selecting && (
+            <SelectBar
+              selected={selected.size}
+              rows={rows.length}
+              onSelectAll={selectAll}
+              onDone={endSelection}
+            />
+          )}
           <JobsTable
             snapshot={snapshot}
             counts={groupCounts}
@@ -92,16 +103,18 @@ export default function JobsPage() {
             selected={selected}
             current={current}
             onSelect={toggle}
-            onSelectAll={(next) => change({ selected: next ? rows.map((job) => job.id) : [] })}
+            onSelectAll={selectAll}
             onMore={more}
+            selecting={selecting}
           />
         </div>
       )}
       {selected.size > 0 && (
         <SelectionBar
-          jobs={rows.filter((job) => selected.has(job.id))}
-          count={selected.size}
-          onClear={() => change({ selected: [] })}
+          ids={selected}
+          rows={rows}
+          ready={snapshot.state !== "loading"}
+          onClear={endSelection}
           onChanged={(jobs) => store.update(jobs)}
         />
       )}

@@ -75,11 +75,19 @@ describe("search parameters", () => {
       q: "night run",
       tag: "in1k",
       submitted: "7d" as const,
+      phase: "training,recovering",
+      from: "2026-11-01",
       hide: ["metric" as const],
       selected: ["a", "b"],
     };
     expect(parseSearch(formatSearch(search))).toEqual(search);
     expect(formatSearch(parseSearch({}))).toEqual({});
+  });
+
+  it("have a selection of up to 200 ids", () => {
+    const ids = Array.from({ length: 201 }, (_, index) => `${index}-`.padEnd(36, "0"));
+    const { selected } = parseSearch({ selected: ids.join(",") });
+    expect(selected).toEqual(ids.slice(0, 200));
   });
 
   it("ignore values that make no sense", () => {
@@ -95,6 +103,19 @@ describe("search parameters", () => {
       "Submitted last 24 hours",
     ]);
     expect(hasFilters(filters)).toBe(true);
+    const several = filtersOf(
+      parseSearch({ phase: "recovering,lost,training", from: "2026-11-01", until: "2026-11-02" }),
+    );
+    expect(apiFilters(several, NOW)).toEqual({
+      phase: ["training", "recovering"],
+      after_ms: new Date(2026, 10, 1).getTime(),
+      before_ms: new Date(2026, 10, 3).getTime(),
+    });
+    expect(filterChips(several).map((chip) => `${chip.label} ${chip.value}`)).toEqual([
+      "Phase training, recovering",
+      "Submitted 2026-11-01 to 2026-11-02",
+    ]);
+    expect(filtersOf(parseSearch({ from: "yesterday", until: "2026-13-01" })).until).toBe("");
     expect(hasFilters(filtersOf(parseSearch({ status: "active" })))).toBe(false);
   });
 });
@@ -225,6 +246,30 @@ describe("JobListStore", () => {
     await vi.runAllTimersAsync();
     vi.useRealTimers();
     expect(store.getSnapshot().fresh).toBe(1);
+  });
+
+  it("reads all shown rows again after missed messages, and removes those that are gone", async () => {
+    const pages: Record<GroupName, JobPage[]> = {
+      active: [
+        { jobs: [job("d"), job("c")], next_cursor: "1" },
+        { jobs: [job("b"), job("a")], next_cursor: "2" },
+      ],
+      finished: [{ jobs: [], next_cursor: null }],
+    };
+    const { store, asked } = listOf(pages);
+    await store.start();
+    await store.loadMore();
+    pages.active[1]!.jobs = [job("a", { name: "renamed" })];
+    pages.active[1]!.next_cursor = null;
+    pages.finished[0]!.jobs = [ended("c")];
+    asked.length = 0;
+    await store.start();
+    expect(asked.toSorted()).toEqual(["active 1", "active null", "finished null"]);
+    const shown = store.getSnapshot();
+    expect(ids(shown.active)).toEqual(["d", "c", "a"]);
+    expect(shown.active[1]!.status).toBe("completed");
+    expect(shown.active[2]!.name).toBe("renamed");
+    expect(shown).toMatchObject({ fresh: 1, hasMore: false });
   });
 
   it("says when the list cannot be loaded, and loads it again", async () => {

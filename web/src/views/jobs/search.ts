@@ -43,9 +43,25 @@ export interface JobFilters {
   tag: string;
   backend: string;
   person: string;
+  /** One or several, separated by commas. */
   phase: string;
   submitted: Submitted | "";
+  /** Days such as 2026-11-17, in the time zone of the browser; both are included. */
+  from: string;
+  until: string;
 }
+
+export const NO_FILTERS: JobFilters = {
+  q: "",
+  name: "",
+  tag: "",
+  backend: "",
+  person: "",
+  phase: "",
+  submitted: "",
+  from: "",
+  until: "",
+};
 
 export interface JobsSearch extends JobFilters {
   status: StatusTab;
@@ -53,7 +69,8 @@ export interface JobsSearch extends JobFilters {
   selected: readonly string[];
 }
 
-const MAX_SELECTED = 200;
+/** The selection is part of the URL, which must not become too long. */
+export const MAX_SELECTED = 200;
 
 function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value).slice(0, 500) : "";
@@ -69,6 +86,26 @@ function list(value: unknown): string[] {
     .filter((each) => each !== "");
 }
 
+/** Not limited by the length of the text: 200 ids have more than 7000 characters. */
+function ids(value: string): string[] {
+  return [...new Set(value.split(",").filter((each) => each !== ""))].slice(0, MAX_SELECTED);
+}
+
+function day(value: unknown): string {
+  const found = /^\d{4}-\d{2}-\d{2}$/.exec(text(value))?.[0] ?? "";
+  return Number.isNaN(startOfDay(found)) ? "" : found;
+}
+
+function startOfDay(day: string): number {
+  return new Date(`${day}T00:00:00`).getTime();
+}
+
+function endOfDay(day: string): number {
+  const next = new Date(startOfDay(day));
+  next.setDate(next.getDate() + 1);
+  return next.getTime();
+}
+
 /** Read the search parameters. Values that make no sense are ignored. */
 export function parseSearch(search: Record<string, unknown>): JobsSearch {
   const submitted = text(search.submitted);
@@ -80,13 +117,12 @@ export function parseSearch(search: Record<string, unknown>): JobsSearch {
     tag: text(search.tag),
     backend: text(search.backend),
     person: text(search.person),
-    phase: oneOf(search.phase, [...PHASES, ""], ""),
+    phase: PHASES.filter((each) => list(search.phase).includes(each)).join(","),
     submitted: submitted in SUBMITTED ? (submitted as Submitted) : "",
+    from: day(search.from),
+    until: day(search.until),
     hide: columns.filter((each) => list(search.hide).includes(each)),
-    selected: [...new Set(list(typeof search.selected === "string" ? search.selected : ""))].slice(
-      0,
-      MAX_SELECTED,
-    ),
+    selected: typeof search.selected === "string" ? ids(search.selected) : [],
   };
 }
 
@@ -103,8 +139,8 @@ export function formatSearch(state: JobsSearch): Record<string, string | undefin
 }
 
 export function filtersOf(state: JobsSearch): JobFilters {
-  const { q, name, tag, backend, person, phase, submitted } = state;
-  return { q, name, tag, backend, person, phase, submitted };
+  const { q, name, tag, backend, person, phase, submitted, from, until } = state;
+  return { q, name, tag, backend, person, phase, submitted, from, until };
 }
 
 export function hasFilters(filters: JobFilters): boolean {
@@ -115,18 +151,32 @@ export interface FilterChip {
   key: keyof JobFilters;
   label: string;
   value: string;
+  /** The filters without this one. */
+  cleared: Partial<JobFilters>;
 }
 
 /** The filters that are set, besides the search text, in words. */
 export function filterChips(filters: JobFilters): FilterChip[] {
   const chips: FilterChip[] = (Object.keys(TEXT_FILTERS) as TextFilter[])
     .filter((key) => filters[key] !== "")
-    .map((key) => ({ key, label: TEXT_FILTERS[key], value: filters[key] }));
-  if (filters.phase !== "") chips.push({ key: "phase", label: "Phase", value: filters.phase });
-  if (filters.submitted !== "") {
-    chips.push({ key: "submitted", label: "Submitted", value: SUBMITTED[filters.submitted] });
+    .map((key) => ({ key, label: TEXT_FILTERS[key], value: filters[key], cleared: { [key]: "" } }));
+  if (filters.phase !== "") {
+    const value = filters.phase.split(",").join(", ");
+    chips.push({ key: "phase", label: "Phase", value, cleared: { phase: "" } });
   }
+  if (filters.submitted !== "") {
+    const value = SUBMITTED[filters.submitted];
+    chips.push({ key: "submitted", label: "Submitted", value, cleared: { submitted: "" } });
+  }
+  const days = daysText(filters);
+  if (days !== "")
+    chips.push({ key: "from", label: "Submitted", value: days, cleared: { from: "", until: "" } });
   return chips;
+}
+
+function daysText({ from, until }: JobFilters): string {
+  if (from !== "" && until !== "") return from === until ? `on ${from}` : `${from} to ${until}`;
+  return from !== "" ? `since ${from}` : until !== "" ? `until ${until}` : "";
 }
 
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
@@ -134,9 +184,17 @@ const MINUTE_MS = 60_000;
 
 /** The query parameters of the API. The time is rounded to a minute, so that answers can be shared. */
 export function apiFilters(filters: JobFilters, now: number) {
-  const { submitted, ...rest } = filters;
-  const texts = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ""));
-  if (submitted === "") return texts;
-  const age = Number.parseInt(submitted) * UNIT_MS[submitted.endsWith("h") ? "h" : "d"];
-  return { ...texts, after_ms: Math.floor((now - age) / MINUTE_MS) * MINUTE_MS };
+  const { submitted, from, until, phase, ...rest } = filters;
+  const after = submitted === "" ? startOfDay(from) : now - ageMs(submitted);
+  const before = endOfDay(until);
+  return {
+    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== "")),
+    ...(phase === "" ? {} : { phase: phase.split(",") }),
+    ...(Number.isNaN(after) ? {} : { after_ms: Math.floor(after / MINUTE_MS) * MINUTE_MS }),
+    ...(Number.isNaN(before) ? {} : { before_ms: before }),
+  };
+}
+
+function ageMs(submitted: Submitted): number {
+  return Number.parseInt(submitted) * UNIT_MS[submitted.endsWith("h") ? "h" : "d"];
 }

@@ -36,6 +36,8 @@ interface Group {
 
 const REFRESH_MS = 400;
 const MIN_REFRESH_INTERVAL_MS = 2000;
+/** After an absence, at most this many pages of a group are read again; the others when they are scrolled to. */
+const MAX_PAGES_AGAIN = 10;
 const START: JobListSnapshot = {
   state: "loading",
   error: null,
@@ -66,6 +68,8 @@ export class JobListStore {
   private snapshot = START;
   private refreshTimer: ReturnType<typeof setTimeout> | null = null;
   private refreshedAt = 0;
+  /** Messages may have been missed, so that every row may be out of date. */
+  private missed = false;
 
   constructor(
     /** The groups that the tab shows. */
@@ -85,7 +89,10 @@ export class JobListStore {
 
   /** Load the first page, or look for changes since the list was last shown. */
   async start(): Promise<void> {
-    if (this.snapshot.state === "ready") return this.refresh();
+    if (this.snapshot.state === "ready") {
+      this.missed = true;
+      return this.refresh();
+    }
     this.publish({ state: "loading", error: null });
     try {
       const pages = await Promise.all(this.shown.map((group) => this.fetchPage(group, null)));
@@ -101,8 +108,10 @@ export class JobListStore {
     const group = this.groupWithMore();
     if (group === undefined || this.snapshot.loadingMore) return;
     this.publish({ loadingMore: true, moreError: null });
+    const { cursor } = this.groups[group];
     try {
-      this.addPage(group, await this.fetchPage(group, this.groups[group].cursor));
+      const page = await this.fetchPage(group, cursor);
+      if (this.groups[group].cursor === cursor) this.addPage(group, page); // else the rows were read again
       this.publish({ loadingMore: false });
     } catch (error) {
       this.publish({ loadingMore: false, moreError: error });
@@ -116,8 +125,11 @@ export class JobListStore {
         this.jobs.set(message.job.id, message.job);
         changed = true;
       }
-      // Jobs may have been submitted after the list was read and before the follow began.
-      if (message.kind === "position") this.scheduleRefresh();
+      // The follow begins here: what happened between the last message, or the read of the list, and now is unknown.
+      if (message.kind === "position") {
+        this.missed = true;
+        this.scheduleRefresh();
+      }
       if (message.kind === "event" && MOVING.has(message.event.type)) {
         if (message.event.type === "JobDeleted") this.deleted.add(message.event.job_id);
         this.scheduleRefresh();
@@ -168,16 +180,43 @@ export class JobListStore {
     this.refreshTimer = null;
     this.refreshedAt = Date.now();
     if (this.snapshot.state !== "ready") return;
+    if (this.snapshot.loadingMore) return this.scheduleRefresh();
+    const { missed } = this;
+    this.missed = false;
     try {
-      const pages = await Promise.all(this.shown.map((group) => this.fetchPage(group, null)));
+      const pages = await Promise.all(this.shown.map((group) => this.readNewest(group, missed)));
+      if (missed) this.keepOnly(pages);
       this.shown.forEach((group, index) => {
         this.newest[group] = pages[index];
         for (const job of pages[index]!.jobs) if (this.jobs.has(job.id)) this.jobs.set(job.id, job);
       });
       this.publish({});
     } catch {
+      this.missed ||= missed;
       this.scheduleRefresh(); // the connection banner says that the server does not answer
     }
+  }
+
+  /** Read the newest page of a group, or all that are shown. */
+  private async readNewest(group: GroupName, all: boolean): Promise<JobPage> {
+    let { jobs, next_cursor } = await this.fetchPage(group, null);
+    const count = all ? this.groups[group].ids.length : 0;
+    for (let read = 1; read < MAX_PAGES_AGAIN && next_cursor !== null && jobs.length < count; read += 1) {
+      const page = await this.fetchPage(group, next_cursor);
+      jobs = [...jobs, ...page.jobs];
+      next_cursor = page.next_cursor;
+    }
+    return { jobs, next_cursor };
+  }
+
+  /** Remove rows that were not read again: they left the list, or they come again with the next pages. */
+  private keepOnly(pages: readonly JobPage[]): void {
+    const read = new Set(pages.flatMap((page) => page.jobs.map((job) => job.id)));
+    this.shown.forEach((name, index) => {
+      const group = this.groups[name];
+      group.ids = group.ids.filter((id) => read.has(id));
+      group.cursor = pages[index]!.next_cursor;
+    });
   }
 
   private addPage(group: GroupName, page: JobPage): void {

@@ -1,9 +1,10 @@
 /** The rows and counts of the list for the filters in the URL. */
 
-import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef, useSyncExternalStore } from "react";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useEffect, useSyncExternalStore } from "react";
 import { api, unwrap } from "@/api/client";
 import { useProjectMessages } from "@/live/hooks";
+import { useRefreshOnMessages } from "@/live/refresh";
 import { apiFilters, type JobFilters, type StatusTab } from "@/views/jobs/search";
 import { JobListStore, type GroupName, type JobListSnapshot } from "@/views/jobs/store";
 
@@ -50,21 +51,7 @@ export function useJobList(status: StatusTab, filters: JobFilters): JobListAcces
 
 /** The number of jobs by status, counted again when jobs start or end. */
 export function useJobCounts(filters: JobFilters) {
-  const client = useQueryClient();
-  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
-  useProjectMessages((messages) => {
-    if (
-      timer.current !== null ||
-      !messages.some((each) => each.kind === "event" || each.kind === "position")
-    ) {
-      return;
-    }
-    timer.current = setTimeout(() => {
-      timer.current = null;
-      void client.invalidateQueries({ queryKey: ["job-counts"] });
-    }, COUNT_EVERY_MS);
-  });
-  useEffect(() => () => clearTimeout(timer.current ?? undefined), []);
+  useRefreshOnMessages(["job-counts"], ({ kind }) => kind === "event" || kind === "position", COUNT_EVERY_MS);
   return useQuery({
     queryKey: ["job-counts", filters],
     queryFn: () =>

@@ -1,23 +1,22 @@
-import { useId, useState, type FormEvent } from "react";
+import { useEffect, useId, useRef, useState, type FormEvent } from "react";
 import { asProblem } from "@/api/client";
 import { showToast } from "@/app/toasts";
-import { sentenceCase } from "@/lib/format";
+import { focusOnMount } from "@/lib/focus";
 import { Button } from "@/ui/Button";
-import { Checkbox, TextField } from "@/ui/controls";
+import { TextField } from "@/ui/controls";
 import { Dialog } from "@/ui/Dialog";
 import { Callout, ErrorState, Skeleton } from "@/ui/states";
 import { StatusIcon } from "@/ui/Status";
-import { useAddBackend, useBackendKinds, useChecks, type BackendKind } from "@/views/machines/data";
+import { useAddBackend, useBackendKinds, useCheckBackend, type BackendKind } from "@/views/machines/data";
 import {
-  defaultText,
   fieldErrors,
-  isCommon,
-  isList,
-  isSwitch,
+  formFields,
+  groupKinds,
   toRequest,
   type BackendOption,
   type FormValues,
 } from "@/views/machines/form";
+import { OptionFields, type OptionFieldsProps } from "@/views/machines/OptionFields";
 
 interface AddBackendDialogProps {
   /** The kind to start with; empty: the user chooses. */
@@ -44,6 +43,8 @@ export function AddBackendDialog({ kind, onClose }: AddBackendDialogProps) {
   );
 }
 
+const FIRST_CHOICE = "ssh";
+
 interface BackendFormProps {
   kinds: readonly BackendKind[];
   firstKind: string;
@@ -51,10 +52,11 @@ interface BackendFormProps {
 }
 
 function BackendForm({ kinds, firstKind, onClose }: BackendFormProps) {
-  const [kindName, setKindName] = useState(firstKind || kinds[0]?.name || "");
+  const isFixed = kinds.some((each) => each.name === firstKind);
+  const [kindName, setKindName] = useState(isFixed ? firstKind : FIRST_CHOICE);
   const [name, setName] = useState("");
   const [values, setValues] = useState<FormValues>({});
-  const { check } = useChecks();
+  const check = useCheckBackend();
   const add = useAddBackend((entry) => {
     check.mutate(entry.name);
     showToast({
@@ -66,16 +68,29 @@ function BackendForm({ kinds, firstKind, onClose }: BackendFormProps) {
   });
   const kind = kinds.find((each) => each.name === kindName);
   const problem = add.error === null ? null : asProblem(add.error).body;
-  const errors = fieldErrors(problem?.problems ?? []);
+  const problems = problem?.problems ?? [];
+  const errors = fieldErrors(problems);
+  const { first, more } = kind === undefined ? { first: [], more: [] } : formFields(kind);
+  const fields = new Set(["name", ...[...first, ...more].map((option) => option.name)]);
+  const rest = Object.keys(errors).filter((field) => !fields.has(field));
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (kind !== undefined) add.mutate(toRequest(name, kind.name, kind.options, values));
   };
   const set = (option: BackendOption, value: string | boolean) =>
     setValues({ ...values, [option.name]: value });
+  const chooseKind = (chosen: string) => {
+    setKindName(chosen);
+    setValues({});
+    add.reset();
+  };
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (add.error !== null) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [add.error]);
   return (
-    <form className="backend-form" onSubmit={submit}>
-      {firstKind === "" && <KindSelect kinds={kinds} value={kindName} onChange={setKindName} />}
+    <form ref={form} className="backend-form" onSubmit={submit}>
+      {!isFixed && <KindSelect kinds={kinds} value={kindName} onChange={chooseKind} />}
       <p className="t2">{kind?.about}</p>
       <TextField
         showLabel
@@ -84,26 +99,18 @@ function BackendForm({ kinds, firstKind, onClose }: BackendFormProps) {
         onChange={setName}
         error={errors.name}
         placeholder="as jobs name it"
+        ref={focusOnMount}
         required
       />
-      <OptionFields
-        options={kind?.options.filter(isCommon) ?? []}
-        values={values}
-        errors={errors}
-        onChange={set}
-      />
-      <details>
-        <summary>More options</summary>
-        <OptionFields
-          options={kind?.options.filter((each) => !isCommon(each)) ?? []}
-          values={values}
-          errors={errors}
-          onChange={set}
-        />
-      </details>
+      <OptionFields options={first} values={values} errors={errors} onChange={set} />
+      <MoreOptions key={kindName} options={more} values={values} errors={errors} onChange={set} />
       {problem !== null && (
         <Callout tone="bad">
-          {problem.detail ?? problem.title} {problem.hint}
+          {problems.length === 0
+            ? `${problem.detail ?? problem.title} ${problem.hint ?? ""}`
+            : rest.length > 0
+              ? rest.map((field) => errors[field]).join("; ")
+              : "The backend was not added. Correct the marked fields."}
         </Callout>
       )}
       <div className="row dialog-actions">
@@ -112,7 +119,7 @@ function BackendForm({ kinds, firstKind, onClose }: BackendFormProps) {
           type="submit"
           look="primary"
           disabled={add.isPending || name.trim() === ""}
-          title="A name is needed"
+          title={name.trim() === "" ? "A name is needed" : undefined}
         >
           {add.isPending ? "Adding" : "Add and check"}
         </Button>
@@ -136,10 +143,14 @@ function KindSelect({ kinds, value, onChange }: KindSelectProps) {
       </label>
       <span className="field">
         <select id={id} value={value} onChange={(event) => onChange(event.target.value)}>
-          {kinds.map((each) => (
-            <option key={each.name} value={each.name}>
-              {each.name}
-            </option>
+          {groupKinds(kinds).map(([label, members]) => (
+            <optgroup key={label} label={label}>
+              {members.map((each) => (
+                <option key={each.name} value={each.name}>
+                  {each.name}
+                </option>
+              ))}
+            </optgroup>
           ))}
         </select>
       </span>
@@ -147,50 +158,15 @@ function KindSelect({ kinds, value, onChange }: KindSelectProps) {
   );
 }
 
-interface OptionFieldsProps {
-  options: readonly BackendOption[];
-  values: FormValues;
-  errors: Record<string, string>;
-  onChange: (option: BackendOption, value: string | boolean) => void;
-}
-
-function OptionFields({ options, values, errors, onChange }: OptionFieldsProps) {
+/** The options that are folded away. They open if one of them is not accepted. */
+function MoreOptions(props: OptionFieldsProps) {
+  const [isOpen, setOpen] = useState(false);
+  const hasError = props.options.some((option) => props.errors[option.name] !== undefined);
+  if (props.options.length === 0) return null;
   return (
-    <div className="option-fields">
-      {options.map((option) => (
-        <div key={option.name} className="option-field">
-          {isSwitch(option) ? (
-            <Checkbox
-              showLabel
-              label={label(option)}
-              checked={
-                values[option.name] === undefined ? option.default === true : values[option.name] === true
-              }
-              onChange={(checked) => onChange(option, checked)}
-            />
-          ) : (
-            <TextField
-              showLabel
-              label={label(option)}
-              type={option.secret ? "password" : "text"}
-              autoComplete="off"
-              value={String(values[option.name] ?? "")}
-              placeholder={defaultText(option)}
-              required={option.required}
-              error={errors[option.name]}
-              onChange={(value) => onChange(option, value)}
-            />
-          )}
-          <small className="t3">
-            {sentenceCase(option.about)}
-            {isList(option) && "; separate several with commas"}
-          </small>
-        </div>
-      ))}
-    </div>
+    <details open={isOpen || hasError} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>More options</summary>
+      <OptionFields {...props} />
+    </details>
   );
-}
-
-function label(option: BackendOption): string {
-  return sentenceCase(option.name.replaceAll("_", " "));
 }

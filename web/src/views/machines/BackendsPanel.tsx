@@ -1,28 +1,28 @@
 import { useState } from "react";
-import { asProblem } from "@/api/client";
 import { useSession } from "@/app/session";
 import { formatCount, formatMoney, formatPrice, plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { ConfirmDialog } from "@/ui/Dialog";
 import { Icon } from "@/ui/Icon";
 import { Menu, type MenuItem } from "@/ui/Menu";
-import { ErrorState, Skeleton } from "@/ui/states";
+import { LoadState } from "@/ui/states";
 import { StatusIcon } from "@/ui/Status";
 import { RelativeTime } from "@/ui/Time";
 import {
   useBackends,
-  useChecks,
+  useCheckBackend,
+  useCheckedNow,
   useMachines,
   useRemoveBackend,
   type BackendEntry,
-  type CheckResult,
 } from "@/views/machines/data";
 
 /** Configured backends with their health and last error. */
 export function BackendsPanel({ onAdd }: { onAdd: () => void }) {
   const { can } = useSession();
   const query = useBackends();
-  const { results, check } = useChecks();
+  const check = useCheckBackend();
+  const checking = useCheckedNow();
   const backends = query.data?.backends ?? [];
   return (
     <section className="panel" aria-labelledby="backends">
@@ -32,7 +32,7 @@ export function BackendsPanel({ onAdd }: { onAdd: () => void }) {
           <Button
             look="quiet"
             icon="refresh"
-            disabled={check.isPending}
+            disabled={checking.size > 0}
             onClick={() => backends.forEach((each) => check.mutate(each.name))}
           >
             Check all
@@ -44,14 +44,7 @@ export function BackendsPanel({ onAdd }: { onAdd: () => void }) {
           </Button>
         )}
       </header>
-      {query.data === undefined && query.error === null && <Skeleton label="Loading backends" rows={3} />}
-      {query.error !== null && (
-        <ErrorState
-          title="The backends could not be listed"
-          error={query.error}
-          onRetry={() => void query.refetch()}
-        />
-      )}
+      <LoadState query={query} label="Loading backends" rows={3} failure="The backends could not be listed" />
       {query.data && (
         <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of backends">
           <table className="tbl back">
@@ -75,8 +68,7 @@ export function BackendsPanel({ onAdd }: { onAdd: () => void }) {
                 <BackendRow
                   key={each.name}
                   backend={each}
-                  result={results[each.name]}
-                  checking={check.isPending && check.variables === each.name}
+                  checking={checking.has(each.name)}
                   onCheck={() => check.mutate(each.name)}
                 />
               ))}
@@ -90,16 +82,15 @@ export function BackendsPanel({ onAdd }: { onAdd: () => void }) {
 
 interface BackendRowProps {
   backend: BackendEntry;
-  result: CheckResult | undefined;
   checking: boolean;
   onCheck: () => void;
 }
 
-function BackendRow({ backend, result, checking, onCheck }: BackendRowProps) {
+function BackendRow({ backend, checking, onCheck }: BackendRowProps) {
   const { can } = useSession();
   const machines = useMachines().data?.machines.filter((each) => each.backend === backend.name).length ?? 0;
   const most = backend.options.max_machines;
-  const report = result?.report;
+  const { check: report, checked_at: checkedAt } = backend.health;
   const cheapest = report?.cheapest_gpu;
   return (
     <tr>
@@ -108,18 +99,20 @@ function BackendRow({ backend, result, checking, onCheck }: BackendRowProps) {
         <small>{backend.kind}</small>
       </td>
       <td>
-        <Health backend={backend} result={result} />
+        <Health backend={backend} />
       </td>
-      <td className="num t2">{result ? <RelativeTime at={new Date(result.at).toISOString()} /> : "–"}</td>
+      <td className="num t2">{checkedAt ? <RelativeTime at={checkedAt} /> : "–"}</td>
       <td className="num">{typeof most === "number" ? `${machines} of ${most}` : machines || "–"}</td>
       <td className="num">{report?.balance_microusd == null ? "–" : formatMoney(report.balance_microusd)}</td>
-      <td className="num">{report ? formatCount(report.offers) : "–"}</td>
+      <td className="num">{report?.valid ? formatCount(report.offers) : "–"}</td>
       <td>
         {cheapest
           ? `${cheapest.gpu}${cheapest.interruptible ? " spot" : ""} ${formatPrice(cheapest.price_microusd_per_hour)}`
           : "–"}
       </td>
-      <td className="t2 err">{lastError(backend, result)}</td>
+      <td className="t2 err">
+        <Problems backend={backend} />
+      </td>
       <td className="num act">
         {can("write") && (
           <span className="row-actions">
@@ -134,25 +127,32 @@ function BackendRow({ backend, result, checking, onCheck }: BackendRowProps) {
   );
 }
 
-function lastError(backend: BackendEntry, result: CheckResult | undefined): string {
-  if (result?.error !== undefined) return asProblem(result.error).message;
-  const report = result?.report;
-  if (report && !report.valid) return report.why;
-  if (report && report.refused > 0)
-    return `${plural(report.refused, "offer")} not usable: ${report.refused_why}`;
+/** The last error of each kind of request, with its time; else what limits the offers. */
+function Problems({ backend }: { backend: BackendEntry }) {
+  const { problems, check } = backend.health;
+  if (backend.state === "failed") return backend.reason;
+  if (problems.length > 0) {
+    return problems.map((each) => (
+      <p key={each.request}>
+        {FAILED[each.request]} <RelativeTime at={each.at} />: {each.message}
+      </p>
+    ));
+  }
+  if (check?.valid && check.refused > 0)
+    return `${plural(check.refused, "offer")} not usable: ${check.refused_why}`;
   return backend.reason;
 }
 
-function Health({ backend, result }: { backend: BackendEntry; result: CheckResult | undefined }) {
-  const failed = backend.state === "failed" || result?.error !== undefined || result?.report?.valid === false;
-  if (failed) {
-    return (
-      <span className="st bad">
-        <Icon name="warning" size={14} />
-        Not working
-      </span>
-    );
-  }
+const FAILED: Record<string, string> = {
+  account: "Account check failed",
+  offers: "Offers failed",
+  launch: "Launch failed",
+};
+
+function Health({ backend }: { backend: BackendEntry }) {
+  const { problems, answered_at: answeredAt } = backend.health;
+  if (backend.state === "failed" || problems.some((each) => each.request !== "launch"))
+    return <Trouble tone="bad">Not working</Trouble>;
   if (backend.state === "opening") {
     return (
       <span className="st">
@@ -161,10 +161,21 @@ function Health({ backend, result }: { backend: BackendEntry; result: CheckResul
       </span>
     );
   }
+  if (problems.length > 0) return <Trouble tone="warn">Launch failed</Trouble>;
+  if (answeredAt === null) return <span className="t3">Not checked yet</span>;
   return (
     <span className="st">
       <StatusIcon status="completed" phase="" />
       Healthy
+    </span>
+  );
+}
+
+function Trouble({ tone, children }: { tone: "bad" | "warn"; children: string }) {
+  return (
+    <span className={`st ${tone}`}>
+      <Icon name="warning" size={14} />
+      {children}
     </span>
   );
 }

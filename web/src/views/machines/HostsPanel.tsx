@@ -3,7 +3,7 @@ import type { CSSProperties } from "react";
 import { useSession } from "@/app/session";
 import { formatBytes, formatCount, formatPercent, NBSP, plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
-import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
+import { EmptyState, LoadState } from "@/ui/states";
 import { StatusIcon } from "@/ui/Status";
 import { useHosts, type Host } from "@/views/machines/data";
 
@@ -31,14 +31,7 @@ export function HostsPanel({ onAdd }: { onAdd: () => void }) {
           </Button>
         )}
       </header>
-      {query.data === undefined && query.error === null && <Skeleton label="Asking the hosts" rows={2} />}
-      {query.error !== null && (
-        <ErrorState
-          title="The hosts could not be listed"
-          error={query.error}
-          onRetry={() => void query.refetch()}
-        />
-      )}
+      <LoadState query={query} label="Asking the hosts" rows={2} failure="The hosts could not be listed" />
       {query.data?.hosts.length === 0 && (
         <EmptyState small title="No hosts of your own" command="anygpu host add user@machine">
           Jobs run on machines that you can reach with SSH, without root and without Docker there.
@@ -79,6 +72,11 @@ function HostRow({ host }: { host: Host }) {
         <span className="st">
           <StatusIcon status={host.online ? "completed" : "failed"} phase="" />
           {host.online ? "Online" : "Not reachable"}
+          {(host.waiting ?? 0) > 0 && (
+            <Link className="link2 t3" to="/queue" title="Jobs that wait and may run here">
+              {formatCount(host.waiting ?? 0)} waiting
+            </Link>
+          )}
         </span>
         <p>
           {hardware(host)}

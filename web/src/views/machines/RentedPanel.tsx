@@ -7,7 +7,7 @@ import { Button } from "@/ui/Button";
 import { ConfirmDialog } from "@/ui/Dialog";
 import { Icon } from "@/ui/Icon";
 import { Menu } from "@/ui/Menu";
-import { Callout, EmptyState, ErrorState, Skeleton } from "@/ui/states";
+import { Callout, EmptyState, LoadState } from "@/ui/states";
 import { Status } from "@/ui/Status";
 import { useNow } from "@/ui/Time";
 import { useEndMachine, useMachines, useReleaseMachine, useSweep, type Machine } from "@/views/machines/data";
@@ -16,7 +16,8 @@ import { useEndMachine, useMachines, useReleaseMachine, useSweep, type Machine }
 export function RentedPanel() {
   const query = useMachines();
   const machines = query.data?.machines ?? [];
-  const hourly = machines.reduce((sum, each) => sum + each.price_microusd_per_hour, 0);
+  const hourly = machines.reduce((sum, each) => sum + (each.price_microusd_per_hour ?? 0), 0);
+  const complete = machines.every((each) => each.price_microusd_per_hour !== null);
   return (
     <section className="panel rent" aria-labelledby="rented">
       <header>
@@ -24,18 +25,17 @@ export function RentedPanel() {
         <span className="sub">{query.data && plural(machines.length, "machine")}</span>
         {machines.length > 0 && (
           <span className="tot">
+            {!complete && "at least "}
             <b>{formatMoney(hourly)}</b> per hour
           </span>
         )}
       </header>
-      {query.data === undefined && query.error === null && <Skeleton label="Asking the providers" rows={2} />}
-      {query.error !== null && (
-        <ErrorState
-          title="The machines could not be listed"
-          error={query.error}
-          onRetry={() => void query.refetch()}
-        />
-      )}
+      <LoadState
+        query={query}
+        label="Asking the providers"
+        rows={2}
+        failure="The machines could not be listed"
+      />
       {query.data && <RentedContent list={query.data} />}
     </section>
   );
@@ -136,7 +136,13 @@ function MachineRow({ machine }: { machine: Machine }) {
       <td className="num">
         {machine.since === null ? "–" : roundedAge((now - Date.parse(machine.since)) / 1000)}
       </td>
-      <td className="num med">{formatMoney(machine.price_microusd_per_hour)}</td>
+      <td className="num med">
+        {machine.price_microusd_per_hour === null ? (
+          <span className="t3">unknown</span>
+        ) : (
+          formatMoney(machine.price_microusd_per_hour)
+        )}
+      </td>
       <td className="num">{machine.cost_microusd === null ? "–" : formatMoney(machine.cost_microusd)}</td>
       <td className="num act">
         <MachineActions machine={machine} />

@@ -1,8 +1,10 @@
 /** Data and actions of the Machines view. */
 
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useMutationState, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, unwrap, type Schemas } from "@/api/client";
 import { showError } from "@/app/toasts";
+import type { LiveMessage } from "@/live/connection";
+import { useRefreshOnMessages } from "@/live/refresh";
 
 export type Machine = Schemas["MachineDetails"];
 export type Host = Schemas["HostDetails"];
@@ -11,14 +13,32 @@ export type BackendKind = Schemas["BackendKindDetails"];
 
 const REFRESH_MS = 5000;
 const SLOW_REFRESH_MS = 15_000;
+const CHANGE_DELAY_MS = 1000;
+const MACHINE_EVENTS = new Set([
+  "AttemptLaunched",
+  "MachineStarted",
+  "TrainingStarted",
+  "HoldStarted",
+  "AttemptReleased",
+  "OrphanEnded",
+]);
 
-/** Machines as the providers list them. The answer asks every provider, so it is not requested often. */
+/**
+ * Machines as the providers list them. The answer asks every provider, so it is requested when events say that a
+ * machine has changed, and else seldom: more often only while a machine without a job is being ended.
+ */
 export function useMachines() {
+  useRefreshOnMessages(["machines"], changesMachines, CHANGE_DELAY_MS);
   return useQuery({
     queryKey: ["machines"],
     queryFn: () => unwrap(api.GET("/api/v1/machines")),
-    refetchInterval: SLOW_REFRESH_MS,
+    refetchInterval: ({ state }) =>
+      state.data?.machines.some((each) => each.job === null) ? REFRESH_MS : SLOW_REFRESH_MS,
   });
+}
+
+function changesMachines(message: LiveMessage): boolean {
+  return message.kind === "position" || (message.kind === "event" && MACHINE_EVENTS.has(message.event.type));
 }
 
 export function useHosts() {
@@ -46,34 +66,27 @@ export function useBackendKinds(enabled: boolean) {
   });
 }
 
-/** The result of a check, or why it failed. Checks are kept while the tab is open. */
-export interface CheckResult {
-  at: number;
-  report?: Schemas["BackendCheckReport"];
-  error?: unknown;
-}
+const CHECK = ["check backend"];
 
-export function useChecks() {
+/** Check a backend. The server keeps the result, so every tab shows it. */
+export function useCheckBackend() {
   const queries = useQueryClient();
-  const checks = useQuery<Record<string, CheckResult>>({
-    queryKey: ["backend checks"],
-    queryFn: () => ({}),
-    staleTime: Infinity,
-    initialData: {},
-  });
-  const remember = (name: string, result: CheckResult) =>
-    queries.setQueryData<Record<string, CheckResult>>(["backend checks"], (before) => ({
-      ...before,
-      [name]: result,
-    }));
-  const check = useMutation({
+  return useMutation({
+    mutationKey: CHECK,
     mutationFn: (name: string) =>
       unwrap(api.POST("/api/v1/backends/{name}/check", { params: { path: { name } } })),
-    onSuccess: (report, name) => remember(name, { at: Date.now(), report }),
-    onError: (error, name) => remember(name, { at: Date.now(), error }),
+    onError: (error, name) => showError(`${name} was not checked`, error),
     onSettled: () => queries.invalidateQueries({ queryKey: ["backends"] }),
   });
-  return { results: checks.data, check };
+}
+
+/** The names of the backends that this tab is checking now. */
+export function useCheckedNow(): ReadonlySet<unknown> {
+  const names = useMutationState({
+    filters: { mutationKey: CHECK, status: "pending" },
+    select: (each) => each.state.variables,
+  });
+  return new Set(names);
 }
 
 export function useAddBackend(onAdded: (entry: BackendEntry) => void) {

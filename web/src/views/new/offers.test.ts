@@ -13,6 +13,7 @@ import {
   type Plan,
 } from "@/views/new/offers";
 import { parseDollars, parseHours } from "@/views/new/plan/amounts";
+import { labelled } from "@/views/new/plan/points";
 
 function offer(name: string, dollars: number, hours: number, more: Partial<Offer> = {}): Offer {
   const span = (value: number) => ({ expected: value, low: value * 0.8, high: value * 1.5 });
@@ -31,6 +32,10 @@ function offer(name: string, dollars: number, hours: number, more: Partial<Offer
     doubt: "",
     score: 1,
     price_microusd_per_hour: dollars > 0 ? 1_000_000 : 0,
+    nodes: 1,
+    total_price_microusd_per_hour: dollars > 0 ? 1_000_000 : 0,
+    interconnect: "",
+    nodes_reason: "",
     seconds: span(hours * 3600),
     cost_microusd: span(dollars * 1_000_000),
     out_of_pocket_microusd: span(dollars * 1_000_000),
@@ -138,4 +143,17 @@ describe("exact limits", () => {
     ["0", undefined],
     ["soon", undefined],
   ])("%j hours", (text, seconds) => expect(parseHours(text)).toBe(seconds));
+});
+
+test("labels of points that would overlap are left out, and the chosen offer keeps its label", () => {
+  const [near, long, far] = [offer("a", 1, 1), offer("b", 1.1, 1.3), offer("c", 9, 9)];
+  const points = [
+    { offer: near, x: 0.4, y: 0.5, outside: false },
+    { offer: long, x: 0.48, y: 0.52, outside: false },
+    { offer: far, x: 0.6, y: 0.1, outside: false },
+  ];
+  const names = (chosen: Offer) =>
+    labelled(points, [near, long, far], chosen).map((point) => point.offer.name);
+  expect(names(near)).toEqual(["a", "c"]);
+  expect(names(long)).toEqual(["b", "c"]);
 });

@@ -98,15 +98,16 @@ export function outsideReason(offer: Offer, draft: Pick<Draft, "budgetMicrousd" 
 
 /** "aws A10G 24 GB spot" in one line. */
 export function offerTitle(
-  offer: Pick<Offer, "backend" | "name" | "gpu" | "gpus" | "interruptible">,
+  offer: Pick<Offer, "backend" | "name" | "gpu" | "gpus" | "interruptible"> & { nodes?: number },
 ): string {
   return [offer.backend, machineTitle(offer), offer.interruptible ? "spot" : ""].filter(Boolean).join(" ");
 }
 
-/** "2 × A10G", or the machine's own name if it has no GPU. */
-export function machineTitle(offer: Pick<Offer, "gpu" | "gpus" | "name">): string {
-  if (offer.gpu === "") return offer.name || "CPU";
-  return offer.gpus > 1 ? `${offer.gpus} × ${offer.gpu}` : offer.gpu;
+/** "2 × A10G", or the machine's own name if it has no GPU; "4 nodes × 2 × A10G" for several machines. */
+export function machineTitle(offer: Pick<Offer, "gpu" | "gpus" | "name"> & { nodes?: number }): string {
+  const gpu = offer.gpus > 1 ? `${offer.gpus} × ${offer.gpu}` : offer.gpu;
+  const machine = gpu || offer.name || "CPU";
+  return (offer.nodes ?? 1) > 1 ? `${offer.nodes} nodes × ${machine}` : machine;
 }
 
 export function offerSummary(offer: Offer): string {

@@ -65,7 +65,7 @@ async function askPlan(request: string, signal: AbortSignal): Promise<Plan> {
 }
 
 /** The text of the script and of the files that it may import or read, within the limits of a request. */
-function codeFiles(draft: Draft): Record<string, string> {
+export function codeFiles(draft: Draft): Record<string, string> {
   const script = scriptOf(draft);
   const depth = (file: DraftFile) => (file.path === script ? -1 : file.path.split("/").length);
   const readable = draft.files

@@ -1,10 +1,9 @@
 /** The queue: read when the view opens, after each change of a job, and every 15 s for the predicted starts. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
 import { api, unwrap, type Schemas } from "@/api/client";
 import { showError } from "@/app/toasts";
-import { useProjectMessages } from "@/live/hooks";
+import { useRefreshOnMessages } from "@/live/refresh";
 
 export type WaitingJob = Schemas["QueuedJob"];
 export type RunningJob = Schemas["RunningJob"];
@@ -15,16 +14,7 @@ const REFRESH_MS = 15_000;
 const CHANGE_DELAY_MS = 500;
 
 export function useQueue() {
-  const client = useQueryClient();
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useProjectMessages((messages) => {
-    if (timer.current !== undefined || !messages.some((message) => message.kind === "event")) return;
-    timer.current = setTimeout(() => {
-      timer.current = undefined;
-      void client.invalidateQueries({ queryKey: KEY });
-    }, CHANGE_DELAY_MS);
-  });
-  useEffect(() => () => clearTimeout(timer.current), []);
+  useRefreshOnMessages(KEY, ({ kind }) => kind === "event" || kind === "position", CHANGE_DELAY_MS);
   return useQuery({
     queryKey: KEY,
     queryFn: () => unwrap(api.GET("/api/v1/queue")),

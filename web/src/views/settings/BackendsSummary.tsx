@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { ErrorState, Skeleton } from "@/ui/states";
+import { LoadState } from "@/ui/states";
 import { useBackendList } from "@/views/settings/data";
 
 const STATES: Record<string, string> = { open: "ready", opening: "connecting", failed: "not available" };
@@ -15,14 +15,7 @@ export function BackendsSummary() {
           Machines
         </Link>
       </header>
-      {query.data === undefined && query.error === null && <Skeleton label="Loading backends" rows={2} />}
-      {query.error !== null && (
-        <ErrorState
-          title="The backends could not be listed"
-          error={query.error}
-          onRetry={() => void query.refetch()}
-        />
-      )}
+      <LoadState query={query} label="Loading backends" rows={2} failure="The backends could not be listed" />
       {query.data && (
         <ul className="settings-list">
           {query.data.backends.map((backend) => (

@@ -3,7 +3,7 @@ import { useSession } from "@/app/session";
 import { Button } from "@/ui/Button";
 import { TextField } from "@/ui/controls";
 import { ConfirmDialog, Dialog } from "@/ui/Dialog";
-import { Callout, EmptyState, ErrorState, Skeleton } from "@/ui/states";
+import { Callout, EmptyState, LoadState } from "@/ui/states";
 import { RelativeTime } from "@/ui/Time";
 import { secretNameProblem, useDeleteSecret, useSecrets, useSetSecret } from "@/views/settings/data";
 import { problemText } from "@/views/settings/problem";
@@ -27,14 +27,7 @@ export function SecretsPanel() {
           </Button>
         )}
       </header>
-      {query.data === undefined && query.error === null && <Skeleton label="Loading secrets" rows={2} />}
-      {query.error !== null && (
-        <ErrorState
-          title="The secrets could not be listed"
-          error={query.error}
-          onRetry={() => void query.refetch()}
-        />
-      )}
+      <LoadState query={query} label="Loading secrets" rows={2} failure="The secrets could not be listed" />
       {query.data && secrets.length === 0 && (
         <EmptyState small title="No secrets in this project" command="anygpu secret set HF_TOKEN" />
       )}

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { ConfirmDialog } from "@/ui/Dialog";
-import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
+import { EmptyState, LoadState } from "@/ui/states";
 import { RelativeTime } from "@/ui/Time";
 import { CreateTokenDialog } from "@/views/settings/CreateTokenDialog";
 import { useRevokeToken, useTokens, type Token } from "@/views/settings/data";
@@ -24,14 +24,7 @@ export function TokensPanel() {
             Create a token
           </Button>
         </header>
-        {query.data === undefined && query.error === null && <Skeleton label="Loading tokens" rows={2} />}
-        {query.error !== null && (
-          <ErrorState
-            title="The tokens could not be listed"
-            error={query.error}
-            onRetry={() => void query.refetch()}
-          />
-        )}
+        <LoadState query={query} label="Loading tokens" rows={2} failure="The tokens could not be listed" />
         {query.data && keys.length === 0 && <EmptyState small title="No tokens" />}
         {keys.length > 0 && <TokenTable tokens={keys} label="Table of tokens" />}
       </section>

@@ -11,6 +11,7 @@ import type { JobRequests } from "@/views/job/actions";
 import { possibleActions } from "@/views/job/possible";
 import { failureAdvice } from "@/views/job/header/advice";
 import type { Job } from "@/views/job/merge";
+import { failedNode } from "@/views/job/nodes/state";
 
 interface JobNoticeProps {
   job: Job;
@@ -32,21 +33,26 @@ export function JobNotice({ job, requests, onResume }: JobNoticeProps) {
   if (job.status === "failed") return <FailureCard job={job} onResume={onResume} />;
   const held = job.attempts.at(-1)?.held_until ?? null;
   if (held !== null) return <HeldNotice job={job} until={held} requests={requests} />;
-  if (job.status === "queued") return <WaitingNotice job={job} />;
+  const queued = job.phase === "provisioning" && job.reason !== ""; // in the queue of an engine, such as Slurm
+  if (job.status === "queued" || queued) return <WaitingNotice job={job} />;
   return null;
 }
 
 function FailureCard({ job, onResume }: { job: Job; onResume: () => void }) {
   const { can } = useSession();
   const { failure } = job;
-  const lines = job.recent_logs.slice(-LOG_LINES);
+  const node = failedNode(job.attempts.at(-1));
+  const lines = node === null ? job.recent_logs.slice(-LOG_LINES) : node.message.split("\n").filter(Boolean);
   return (
     <section className="panel failcard" role="alert" aria-label="Why the job failed">
       <div className="fh">
         <StatusIcon status="failed" phase="" />
         <div>
           <h2>{sentenceCase(failure?.message ?? "the job failed")}</h2>
-          <p className="t2">{failure === null ? "" : failureAdvice(failure)}</p>
+          <p className="t2">
+            {node !== null && `It failed on node ${node.node}${node.host === "" ? "" : ` (${node.host})`}. `}
+            {failure === null ? "" : failureAdvice(failure)}
+          </p>
         </div>
       </div>
       {lines.length > 0 && (
@@ -55,8 +61,8 @@ function FailureCard({ job, onResume }: { job: Job; onResume: () => void }) {
         </pre>
       )}
       <div className="row fa">
-        <Link className="btn" to="." search={(old) => ({ ...old, tab: "log" })}>
-          Open the log
+        <Link className="btn" to="." search={(old) => ({ ...old, tab: "log", node: node?.node })}>
+          {node === null ? "Open the log" : `Open the log of node ${node.node}`}
         </Link>
         {can("write") && possibleActions(job).resume && (
           <Button icon="play" onClick={onResume}>

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { formatCount, plural } from "@/lib/format";
 import { absoluteTime, clockTime } from "@/lib/time";
+import { useDelayedWrite } from "@/lib/useDelayedWrite";
 import { Button } from "@/ui/Button";
 import { TextField } from "@/ui/controls";
 import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
@@ -8,11 +9,12 @@ import { useEvents } from "@/views/job/data";
 import type { Job, JobEvent } from "@/views/job/merge";
 import { groupEvents } from "@/views/job/tabs/event-groups";
 import { describeEvent } from "@/views/job/tabs/events";
+import { useAddress } from "@/views/job/useAddress";
 
 /** Everything that happened to the job, newest first. New events appear at the top. */
 export function EventsTab({ job }: { job: Job }) {
   const { data, error, refetch, loadEarlier, loadingEarlier } = useEvents(job.id);
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useDelayedWrite(...useAddress("event"));
   if (data === undefined) {
     return error === null ? (
       <Skeleton label="Loading the events" />
@@ -30,6 +32,9 @@ export function EventsTab({ job }: { job: Job }) {
       <header>
         <h2>Events</h2>
         <span className="sub">newest first, {plural(data.total, "event")} in all</span>
+        {wanted !== "" && isShort && (
+          <span className="sub">the filter searches the newest {formatCount(data.events.length)}</span>
+        )}
         <TextField
           label="Filter the events"
           placeholder="Filter"
@@ -51,14 +56,14 @@ export function EventsTab({ job }: { job: Job }) {
       {shown.length === 0 && (
         <EmptyState
           small
-          title={`No event matches “${filter}”`}
+          title={isShort ? `None of the newest events matches “${filter}”` : `No event matches “${filter}”`}
           actions={<Button onClick={() => setFilter("")}>Clear the filter</Button>}
         />
       )}
       {isShort && (
         <footer className="panel-foot">
           <Button look="quiet" disabled={loadingEarlier} onClick={() => void loadEarlier()}>
-            Show earlier events
+            {wanted === "" ? "Show" : "Search"} earlier events
           </Button>
         </footer>
       )}

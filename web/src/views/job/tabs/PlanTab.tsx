@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, unwrap, type Schemas } from "@/api/client";
-import { formatDuration, formatMoney, formatPrice, plural } from "@/lib/format";
+import { formatDuration, formatMoney, formatNodesPrice, plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { IntervalBar } from "@/ui/Progress";
 import { EmptyState, ErrorState, Skeleton } from "@/ui/states";
@@ -35,9 +35,13 @@ export function PlanTab({ job }: { job: Job }) {
   }
   const details = query.data;
   if (details.plan === null && details.predicted === null && details.newest === null) {
-    return (
+    return job.status === "queued" ? (
       <EmptyState small title="No plan yet">
         The offers are compared when the job is scheduled.
+      </EmptyState>
+    ) : (
+      <EmptyState small title="No offers were compared">
+        The job did not have to choose: a machine of yours that it may use was free.
       </EmptyState>
     );
   }
@@ -201,7 +205,8 @@ function offerKey(offer: PlannedOffer): string {
 }
 
 function OfferRow({ rank, offer, job }: { rank: number; offer: PlannedOffer; job: Job }) {
-  const gpu = offer.gpus > 1 ? `${offer.gpus} × ${offer.gpu}` : offer.gpu || "none";
+  const machine = offer.gpus > 1 ? `${offer.gpus} × ${offer.gpu}` : offer.gpu || "none";
+  const gpu = (offer.nodes ?? 1) > 1 ? `${offer.nodes} nodes × ${machine}` : machine;
   const { seconds, cost_microusd: cost } = offer;
   return (
     <tr>
@@ -215,7 +220,7 @@ function OfferRow({ rank, offer, job }: { rank: number; offer: PlannedOffer; job
         </small>
       </td>
       <td>{gpu}</td>
-      <td className="num">{formatPrice(offer.price_microusd_per_hour)}</td>
+      <td className="num">{formatNodesPrice(offer)}</td>
       <td className="num two">
         {formatMoney(cost.expected)}
         <small>

@@ -1,5 +1,4 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, unwrap } from "@/api/client";
 import { showToast } from "@/app/toasts";
 import { copyText } from "@/lib/clipboard";
@@ -10,6 +9,7 @@ import { Icon } from "@/ui/Icon";
 import { ErrorState, Skeleton } from "@/ui/states";
 import type { Job } from "@/views/job/merge";
 import { Hash } from "@/views/job/tabs/files";
+import { useAddress } from "@/views/job/useAddress";
 
 type Form = "yaml" | "cli" | "python";
 
@@ -29,7 +29,8 @@ const CODE_KINDS: Record<string, string> = {
 
 /** What was submitted, as text that submits it again, and the hashes of its code and data. */
 export function SpecTab({ job }: { job: Job }) {
-  const [form, setForm] = useState<Form>("yaml");
+  const [address, setAddress] = useAddress("form");
+  const form = FORMS.find(({ value }) => value === address)?.value ?? "yaml";
   const params = { params: { path: { ref: job.id } } };
   const query = useQuery({
     queryKey: ["job-spec", job.id],
@@ -45,7 +46,12 @@ export function SpecTab({ job }: { job: Job }) {
     <section className="panel">
       <header>
         <h2>Spec</h2>
-        <Segmented label="Form" value={form} choices={FORMS} onChange={setForm} />
+        <Segmented
+          label="Form"
+          value={form}
+          choices={FORMS}
+          onChange={(value) => setAddress(value === "yaml" ? "" : value)}
+        />
         <Button icon="copy" disabled={query.data === undefined} title="Copy the text" onClick={copy}>
           Copy
         </Button>

@@ -1,5 +1,7 @@
 import { memo } from "react";
 import { LogPanel } from "@/log/LogPanel";
+import { shownNode } from "@/log/nodes";
+import { useLogAddress } from "@/log/useLogAddress";
 import type { JobRequests } from "@/views/job/actions";
 import { ArtifactsTab } from "@/views/job/tabs/ArtifactsTab";
 import { CheckpointsTab } from "@/views/job/tabs/CheckpointsTab";
@@ -19,15 +21,19 @@ interface TabContentProps {
 
 /** Curves of the metrics, then the log beside the machine. They follow the job themselves. */
 const Overview = memo(
-  ({ job }: { job: Job }) => (
-    <>
-      <MetricsPanel job={job} />
-      <div className="job-lower">
-        <LogPanel job={job} />
-        <MachinePanel job={job} />
-      </div>
-    </>
-  ),
+  ({ job }: { job: Job }) => {
+    const { node } = useLogAddress();
+    const shown = shownNode(job, null, node);
+    return (
+      <>
+        <MetricsPanel job={job} />
+        <div className="job-lower">
+          <LogPanel job={job} />
+          <MachinePanel key={shown} job={job} node={shown} />
+        </div>
+      </>
+    );
+  },
   (before, after) => isSameRun(before.job, after.job),
 );
 Overview.displayName = "Overview";

@@ -93,6 +93,10 @@ function betterText(data: Data): EventWords {
   return { tone: "run", text: `${place(object(better.offer))}: ${gain}, ${time}` };
 }
 
+function nodeOf(data: Data): string {
+  return `node ${number(data.node) ?? 0}`;
+}
+
 const WORDS: Record<string, Describe> = {
   JobSubmitted: (data) => ({
     tone: "plain",
@@ -113,7 +117,21 @@ const WORDS: Record<string, Describe> = {
       text: join(attemptOf(data), price !== null && `${price} an hour`, "by the provider’s clock"),
     };
   },
+  AttemptQueued: (data) => ({ tone: "plain", text: join(attemptOf(data), text(data.reason)) }),
   AttemptClaimed: (data) => ({ tone: "plain", text: join(attemptOf(data), "the agent runs") }),
+  NodeClaimed: (data) => ({
+    tone: "plain",
+    text: join(
+      attemptOf(data),
+      nodeOf(data),
+      `the agent runs on ${text(object(data.host).hostname) || "it"}`,
+    ),
+  }),
+  NodeReady: (data) => ({ tone: "plain", text: join(attemptOf(data), nodeOf(data), "waits for all nodes") }),
+  NodeEnded: (data) => ({
+    tone: number(data.exit_code) === 0 ? "ok" : "warn",
+    text: join(nodeOf(data), endText(data)),
+  }),
   TrainingStarted: (data) => ({ tone: "run", text: attemptOf(data) }),
   TrainingResumed: (data) => ({
     tone: "ok",

@@ -1,4 +1,4 @@
-import { useState, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { percentOf, vars } from "@/lib/css";
 import { formatDuration, formatMoney, plural } from "@/lib/format";
 import { clockTime } from "@/lib/time";
@@ -9,6 +9,7 @@ import { LaneRow } from "@/views/job/timeline/LaneRow";
 import type { Job } from "@/views/job/merge";
 import { remainingTime } from "@/views/job/figures/values";
 import { buildJoins, buildTimeline, mainLanes, type Join, type Timeline } from "@/views/job/timeline/model";
+import { useAddress } from "@/views/job/useAddress";
 import "./timeline.css";
 
 interface AttemptTimelineProps {
@@ -20,16 +21,16 @@ interface AttemptTimelineProps {
 /** The attempts of a job across machines, one lane each. */
 export function AttemptTimeline({ job, migrate }: AttemptTimelineProps) {
   const now = useNow();
-  const [showAll, setShowAll] = useState(false);
+  const [shown, setShown] = useAddress("attempts");
   const timeline = buildTimeline(job, remainingTime(job, now), now);
-  const lanes = showAll ? timeline.lanes : mainLanes(timeline.lanes);
+  const lanes = shown === "all" ? timeline.lanes : mainLanes(timeline.lanes);
   const hidden = timeline.lanes.length - lanes.length;
   return (
     <section className="panel tl" aria-labelledby="h-attempts">
       <header>
         <h2 id="h-attempts">Attempts</h2>
         {hidden > 0 && (
-          <Button look="quiet" onClick={() => setShowAll(true)}>
+          <Button look="quiet" onClick={() => setShown("all")}>
             Show {plural(hidden, "more attempt")}
           </Button>
         )}

@@ -57,7 +57,7 @@ export function LaneRow({ lane, now, isLast }: LaneRowProps) {
           <span
             className="lost"
             style={bar(lane.lost)}
-            title={`${formatDuration(attempt.work_lost_s)} of training that no checkpoint held`}
+            title={`${lossOf(attempt)} of training that no checkpoint held`}
           />
         )}
         {lane.held !== null && <span className="tb hold" style={bar(lane.held)} title="machine held" />}
@@ -103,7 +103,9 @@ function LaneSummary({ lane, now, isLast }: LaneRowProps) {
       <span className="strong">{formatMoney(attempt.cost_microusd)}</span>
       <span className="lo">
         {lost >= 1 ? (
-          <span className={lost >= NOTABLE_LOSS_S ? "bad" : ""}>{formatDuration(lost)} lost</span>
+          <span className={lost >= NOTABLE_LOSS_S ? "bad" : ""} title="training that no checkpoint held">
+            {lossOf(attempt)} lost
+          </span>
         ) : attempt.restart_lost_s >= 1 ? (
           <span className="bad">did not resume</span>
         ) : attempt.held_until !== null ? (
@@ -120,6 +122,12 @@ function LaneSummary({ lane, now, isLast }: LaneRowProps) {
   );
 }
 
+/** "16 m, $0.12": the lost work as time and, on a rented machine, as money. */
+export function lossOf(attempt: Attempt): string {
+  const time = formatDuration(attempt.work_lost_s);
+  return attempt.work_lost_microusd > 0 ? `${time}, ${formatMoney(attempt.work_lost_microusd)}` : time;
+}
+
 function runningWord(attempt: Attempt): string {
   return attempt.phase === "training" ? "running" : attempt.phase;
 }
@@ -131,7 +139,9 @@ export function machineName(attempt: Attempt): string {
 
 function machineDetail(attempt: Attempt): string {
   const gpu = attempt.gpus > 1 ? `${attempt.gpus} × ${attempt.gpu}` : attempt.gpu;
-  return [attempt.zone || attempt.region, gpu, formatPrice(attempt.price_microusd_per_hour)]
+  const nodes = attempt.nodes ?? [];
+  const machines = nodes.length > 1 ? `${nodes.length} nodes` : "";
+  return [attempt.zone || attempt.region, machines, gpu, formatPrice(attempt.price_microusd_per_hour)]
     .filter(Boolean)
     .join(", ");
 }
@@ -149,6 +159,6 @@ function describeLane({ attempt, seconds }: Lane, now: number): string {
   if (attempt.checkpoints_saved > 0) words.push(`${formatCount(attempt.checkpoints_saved)} checkpoints`);
   if (attempt.resume_step !== null) words.push(`resumed from step ${formatCount(attempt.resume_step)}`);
   if (attempt.ended_at !== null) words.push(endWords(attempt, now));
-  if (attempt.work_lost_s >= 1) words.push(`${formatDuration(attempt.work_lost_s)} of work lost`);
+  if (attempt.work_lost_s >= 1) words.push(`${lossOf(attempt)} of work lost`);
   return words.join(", ");
 }

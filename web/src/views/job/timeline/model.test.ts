@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { Schemas } from "@/api/client";
 import { attempt, job, START } from "@/views/job/samples";
+import { lossOf } from "@/views/job/timeline/LaneRow";
 import { buildJoins, buildTicks, buildTimeline, mainLanes, secondsBetween } from "@/views/job/timeline/model";
 
 const at = (seconds: number) => new Date(START + seconds * 1000).toISOString();
@@ -39,6 +41,25 @@ describe("buildTimeline", () => {
     expect(lanes[0]!.expected).toBeNull();
     expect(lanes[1]!.expected).toMatchObject({ at: now + 1000_000 });
     expect(lanes[1]!.expected!.high).toBeCloseTo(4000 / span);
+  });
+
+  it("places a better machine after the move, and up to its earlier end", () => {
+    const now = START + 2000_000;
+    const remaining = { seconds: 1000, low: 800, high: 2000 };
+    const span = 4000 * 1.2;
+    const better = (sooner_s: number) => ({ sooner_s }) as NonNullable<Schemas["JobDetails"]["better"]>;
+    const build = (fields: Parameters<typeof job>[0]) =>
+      buildTimeline(job({ attempts: [first, second], ...fields }), remaining, now).better;
+    const sooner = build({ better: better(400) })!;
+    expect(sooner.from).toBeCloseTo(2180 / span);
+    expect(sooner.to).toBeCloseTo(2600 / span);
+    expect(sooner.at).toBe(now + 600_000);
+    expect(build({ better: better(-500) })!.to).toBeCloseTo(3500 / span);
+    const tooSoon = build({ better: better(5000) })!;
+    expect([tooSoon.from, tooSoon.to]).toEqual([2000 / span, 2000 / span]);
+    expect(build({ better: null })).toBeNull();
+    expect(build({ better: better(400), ended_at: at(2000), status: "completed" })).toBeNull();
+    expect(buildTimeline(job({ attempts: [second], better: better(400) }), null, now).better).toBeNull();
   });
 
   it("ends with an ended job", () => {
@@ -87,5 +108,12 @@ describe("secondsBetween", () => {
     expect(secondsBetween([first, refused, third], null)).toBe(300);
     expect(secondsBetween([first], null)).toBe(0);
     expect(secondsBetween([first], START + 1400_000)).toBe(400);
+  });
+});
+
+describe("lossOf", () => {
+  it("says the lost work as time and money", () => {
+    expect(lossOf(attempt({ work_lost_s: 960, work_lost_microusd: 120_000 }))).toBe("16\u00a0m, $0.12");
+    expect(lossOf(attempt({ work_lost_s: 960 }))).toBe("16\u00a0m");
   });
 });

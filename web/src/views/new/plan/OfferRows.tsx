@@ -1,7 +1,7 @@
 /** An offer as a row, and below it the reasons for and against it. */
 
-import type { CSSProperties } from "react";
-import { formatDuration, formatInterval, formatMoney, formatPrice } from "@/lib/format";
+import type { CSSProperties, ReactNode } from "react";
+import { formatDuration, formatInterval, formatMoney, formatNodesPrice } from "@/lib/format";
 import { roundedAge } from "@/lib/time";
 import { Button } from "@/ui/Button";
 import { Icon } from "@/ui/Icon";
@@ -16,6 +16,8 @@ interface OfferRowsProps {
   onOpen: () => void;
   onChoose: () => void;
   onUnpin: () => void;
+  /** Shown below the reasons. */
+  more?: ReactNode;
 }
 
 export function OfferRows({
@@ -27,6 +29,7 @@ export function OfferRows({
   onOpen,
   onChoose,
   onUnpin,
+  more,
 }: OfferRowsProps) {
   const usable = isUsable(offer);
   const reason =
@@ -53,9 +56,7 @@ export function OfferRows({
             {!usable && <span className="tag cat">catalog</span>}
             {isPinned && <span className="tag">chosen</span>}
           </button>
-          <small className="cut" title={placeText(offer)}>
-            {placeText(offer)}
-          </small>
+          <small title={placeText(offer)}>{placeText(offer)}</small>
         </td>
         <td className="cb">{isPaid(offer) && <CostBar offer={offer} end={end} isChosen={isChosen} />}</td>
         <td className="num co">
@@ -77,16 +78,18 @@ export function OfferRows({
           <small className="cut">{availability(offer)}</small>
         </td>
       </tr>
-      {isOpen && <Reasons offer={offer} isPinned={isPinned} onUnpin={onUnpin} />}
+      {isOpen && (
+        <Reasons offer={offer} isPinned={isPinned} onUnpin={onUnpin}>
+          {more}
+        </Reasons>
+      )}
     </>
   );
 }
 
 function placeText(offer: Offer): string {
   const place = [offer.name, offer.zone || offer.region].filter(Boolean).join(", ");
-  return isPaid(offer)
-    ? [formatPrice(offer.price_microusd_per_hour), place].filter(Boolean).join(", ")
-    : place;
+  return isPaid(offer) ? [formatNodesPrice(offer), place].filter(Boolean).join(", ") : place;
 }
 
 function CostBar({ offer, end, isChosen }: { offer: Offer; end: number; isChosen: boolean }) {
@@ -146,7 +149,14 @@ function availability(offer: Offer): string {
   return offer.free === null ? "as usual" : `${offer.free} free`;
 }
 
-function Reasons({ offer, isPinned, onUnpin }: { offer: Offer; isPinned: boolean; onUnpin: () => void }) {
+interface ReasonsProps {
+  offer: Offer;
+  isPinned: boolean;
+  onUnpin: () => void;
+  children: ReactNode;
+}
+
+function Reasons({ offer, isPinned, onUnpin, children }: ReasonsProps) {
   return (
     <tr className={isPinned ? "why pinned" : "why"}>
       <td />
@@ -167,12 +177,13 @@ function Reasons({ offer, isPinned, onUnpin }: { offer: Offer; isPinned: boolean
         </ul>
         {isPinned && (
           <p className="pin-note">
-            The job runs only here, at {formatPrice(offer.price_microusd_per_hour)}.{" "}
+            The job runs only here, at {formatNodesPrice(offer)}.{" "}
             <Button look="quiet" onClick={onUnpin}>
               Let the plan choose
             </Button>
           </p>
         )}
+        {children}
       </td>
     </tr>
   );

@@ -3,7 +3,8 @@
 import { useState } from "react";
 import { Button } from "@/ui/Button";
 import type { Draft } from "@/views/new/draft";
-import { isPaid, niceCeil, offerKey, offerTitle, type Offer, type Plan } from "@/views/new/offers";
+import { isPaid, isUsable, niceCeil, offerKey, offerTitle, type Offer, type Plan } from "@/views/new/offers";
+import { NativeRequest } from "@/views/new/plan/NativeRequest";
 import { OfferRows } from "@/views/new/plan/OfferRows";
 
 const MICRO = 1_000_000;
@@ -69,6 +70,7 @@ export function OfferTable({ plan, draft, chosen, onChoose, onUnpin }: OfferTabl
                 onOpen={() => setOpened(opened === key ? "" : key)}
                 onChoose={() => onChoose(offer)}
                 onUnpin={onUnpin}
+                more={isChosen && isUsable(offer) && <NativeRequest draft={draft} offer={offer} />}
               />
             );
           })}

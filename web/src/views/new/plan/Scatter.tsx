@@ -17,7 +17,9 @@ import {
 } from "@/views/new/offers";
 import {
   frontierOffers,
+  isAbove,
   isBeyond,
+  labelSide,
   labelled,
   pointClass,
   stepPath,
@@ -124,18 +126,15 @@ function costLabel(cost: number, max: number): string {
 }
 
 function Labels({ points }: { points: readonly Point[] }) {
-  return points.map((point) => {
-    const side = point.x > 0.85 ? "left" : point.x < 0.12 ? "right" : "";
-    return (
-      <span
-        key={offerKey(point.offer)}
-        className={`lb ${point.y > 0.8 ? "above" : "below"} ${side}`}
-        style={at({ left: point.x, top: point.y })}
-      >
-        {offerTitle(point.offer)}
-      </span>
-    );
-  });
+  return points.map((point) => (
+    <span
+      key={offerKey(point.offer)}
+      className={`lb ${isAbove(point) ? "above" : "below"} ${labelSide(point)}`}
+      style={at({ left: point.x, top: point.y })}
+    >
+      {offerTitle(point.offer)}
+    </span>
+  ));
 }
 
 function ExcludedArea({ x, y }: { x: number; y: number }) {

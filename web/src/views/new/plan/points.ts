@@ -2,7 +2,7 @@
 
 import { plural } from "@/lib/format";
 import type { Draft } from "@/views/new/draft";
-import { isPaid, isUsable, offerKey, offerSummary, type Offer } from "@/views/new/offers";
+import { isPaid, isUsable, offerKey, offerSummary, offerTitle, type Offer } from "@/views/new/offers";
 
 const MAX_LABELS = 5;
 
@@ -51,6 +51,33 @@ export function stepPath(points: readonly Point[]): string {
     .join("");
 }
 
+/** The size of the smallest plot that shows several labels, and of a character and a line of a label, in pixels. */
+const PLOT = { width: 420, height: 170 };
+const CHARACTER_PX = 6.2;
+const LINE_PX = 14;
+
+/** On which side of its point a label is, so that it stays inside of the plot. */
+export function labelSide(point: Point): "left" | "right" | "" {
+  return point.x > 0.85 ? "left" : point.x < 0.12 ? "right" : "";
+}
+
+/** Whether the labels of two points would overlap. */
+function overlap(one: Point, other: Point): boolean {
+  const [a, b] = [labelBox(one), labelBox(other)];
+  return a.left < b.right && b.left < a.right && Math.abs(a.top - b.top) < LINE_PX;
+}
+
+function labelBox(point: Point): { left: number; right: number; top: number } {
+  const width = offerTitle(point.offer).length * CHARACTER_PX + CHARACTER_PX;
+  const shift = { left: 1, right: 0, "": 0.5 }[labelSide(point)];
+  const left = point.x * PLOT.width - shift * width;
+  return { left, right: left + width, top: point.y * PLOT.height + (isAbove(point) ? -20 : 10) };
+}
+
+export function isAbove(point: Point): boolean {
+  return point.y > 0.8;
+}
+
 /** The chosen offer and the best ones that have room for a label. */
 export function labelled(points: readonly Point[], best: readonly Offer[], chosen: Offer | null): Point[] {
   const isChosen = (point: Point) => chosen !== null && offerKey(chosen) === offerKey(point.offer);
@@ -58,9 +85,7 @@ export function labelled(points: readonly Point[], best: readonly Offer[], chose
   wanted.sort((one, other) => Number(isChosen(other)) - Number(isChosen(one)) || one.x - other.x);
   const kept: Point[] = [];
   for (const point of wanted) {
-    const hasRoom = kept.every(
-      (other) => Math.abs(other.x - point.x) > 0.2 || Math.abs(other.y - point.y) > 0.14,
-    );
+    const hasRoom = kept.every((other) => !overlap(other, point));
     if (hasRoom && kept.length < MAX_LABELS) kept.push(point);
   }
   return kept;

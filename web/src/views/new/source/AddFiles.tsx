@@ -35,7 +35,7 @@ export function AddFiles({ onAdd }: { onAdd: (files: File[]) => void }) {
       <Menu
         trigger={
           <Button look="quiet" icon="folder" className="push">
-            Add files or a folder
+            Add files<span className="wide-only"> or a folder</span>
           </Button>
         }
         items={[

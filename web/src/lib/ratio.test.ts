@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Schemas } from "@/api/client";
-import { offBy, ratioAxis, ratioPlace, ratioPoints } from "@/views/accuracy/ratio";
+import { offBy, ratioAxis, ratioPlace, ratioPoints } from "@/lib/ratio";
 
 const prediction = {
   wall_s: 100,
@@ -44,4 +44,10 @@ it("is logarithmic and stays on the axis", () => {
 
 it("says by how much the prediction was off", () => {
   expect([1.02, 0.914, 1.001, 2].map(offBy)).toEqual(["+2\u00a0%", "−9\u00a0%", "0\u00a0%", "+100\u00a0%"]);
+});
+
+it("leaves out what has no cost, and compares the cost of the others", () => {
+  const cost = { ...prediction, cost_microusd: 100, cost_low_microusd: 80, cost_high_microusd: 120 };
+  const paid = { ...job(100, cost), actual: { seconds: 100, cost_microusd: 110 } };
+  expect(ratioPoints([job(100, cost), paid], "cost", "before")).toMatchObject([{ ratio: 1.1, inside: true }]);
 });
