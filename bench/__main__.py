@@ -15,12 +15,14 @@ import textwrap
 import time
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 from bench import (
     accuracy,
+    clusters,
     ingest,
     machines,
     overhead,
@@ -39,52 +41,108 @@ from bench.server import BenchServer, Figure, start_server
 
 METHOD = Path(__file__).with_name("method.md")  # what the tables cannot say
 SKYPILOT_IDLE_MB = 553  # its API server, idle, on a machine of this kind
-SECTIONS: dict[str, tuple[str, ModuleType]] = {
-    "start": ("Start", start),
-    "overhead": ("Overhead in a training", overhead),
-    "watching": ("Live updates", watching),
-    "web": ("Web app", web),
-    "ingest": ("Metrics ingestion", ingest),
-    "pages": ("Lists and charts", pages),
-    "recovery": ("Recovery", recovery),
-    "machines": ("A thousand machines", machines),
-    "trainers": ("Trainers", trainers),
-    "plan": ("Planning", plan),
-    "spot": ("Spot policy", spot),
-    "queue": ("Queue", queue),
-    "accuracy": ("Accuracy of predictions", accuracy),
-}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page: its title, what it measures, and the module that measures it."""
+
+    title: str
+    summary: str
+    module: ModuleType
+
+
 MEMORY = "Server memory"
-SUMMARIES = {  # by section title
-    "Start": (
-        "How long a user waits for the first output line of a job, for a command, and for a new server."
+MEMORY_SUMMARY = "How much memory the server uses after all the measurements above."
+SECTIONS = {
+    "start": Section(
+        "Start",
+        ("How long a user waits for the first output line of a job, for a command, and for a new server."),
+        start,
     ),
-    "Overhead in a training": (
-        "How much CPU time anygpu takes from a training: the calls of the `anygpu` module in "
-        "the script, and the agent beside it."
+    "overhead": Section(
+        "Overhead in a training",
+        (
+            "How much CPU time anygpu takes from a training: the calls of the `anygpu` module in the "
+            "script, and the agent beside it."
+        ),
+        overhead,
     ),
-    "Live updates": "How long an event takes to reach clients that watch a job.",
-    "Metrics ingestion": "How many metric points the server stores per second, compared with MLflow.",
-    "Lists and charts": "How long a list of jobs and the data of a chart take.",
-    "Recovery": "How long a job stands still when its machine is lost.",
-    "A thousand machines": "Whether one server can manage a thousand rented machines.",
-    "Trainers": ("How much CPU time and waiting time anygpu adds to its own [trainers](how-to/trainers.md)."),
-    "Planning": (
-        "How long it takes to [rank all offers](explanation/planning.md) and to [analyse a "
-        "script](explanation/analysis.md)."
+    "watching": Section(
+        "Live updates",
+        (
+            "How long an event takes to reach clients that watch a job, also if its machine has no route to the server "
+            "and uses a [relay](explanation/relay.md)."
+        ),
+        watching,
     ),
-    "Spot policy": (
-        "What jobs with a deadline cost on spot machines, compared with other policies "
-        "([details](explanation/spot.md))."
+    "web": Section(
+        "Web app",
+        "How fast the web app shows what happens, and how much memory a page takes.",
+        web,
     ),
-    "Queue": (
-        "How the queue shares machines among projects, compared with other policies "
-        "([details](explanation/queue.md#benchmark))."
+    "ingest": Section(
+        "Metrics ingestion",
+        "How many metric points the server stores per second, compared with MLflow.",
+        ingest,
     ),
-    "Accuracy of predictions": (
-        "How close predicted times, costs and memory are ([details](explanation/accuracy.md#figures))."
+    "pages": Section(
+        "Lists and charts",
+        "How long a list of jobs and the data of a chart take.",
+        pages,
     ),
-    MEMORY: "How much memory the server uses after all the measurements above.",
+    "recovery": Section(
+        "Recovery",
+        "How long a job stands still when its machine is lost.",
+        recovery,
+    ),
+    "machines": Section(
+        "A thousand machines",
+        "Whether one server can manage a thousand rented machines.",
+        machines,
+    ),
+    "clusters": Section(
+        "Clusters",
+        (
+            "How fast a job starts in a [Slurm](how-to/slurm.md) or [Kubernetes](how-to/kubernetes.md) cluster, and "
+            "whether one server can manage hundreds of jobs there."
+        ),
+        clusters,
+    ),
+    "trainers": Section(
+        "Trainers",
+        "How much CPU time and waiting time anygpu adds to its own [trainers](how-to/trainers.md).",
+        trainers,
+    ),
+    "plan": Section(
+        "Planning",
+        (
+            "How long it takes to [rank all offers](explanation/planning.md) and to [analyse a "
+            "script](explanation/analysis.md)."
+        ),
+        plan,
+    ),
+    "spot": Section(
+        "Spot policy",
+        (
+            "What jobs with a deadline cost on spot machines, compared with other policies "
+            "([details](explanation/spot.md))."
+        ),
+        spot,
+    ),
+    "queue": Section(
+        "Queue",
+        (
+            "How the queue shares machines among projects, compared with other policies "
+            "([details](explanation/queue.md#benchmark))."
+        ),
+        queue,
+    ),
+    "accuracy": Section(
+        "Accuracy of predictions",
+        ("How close predicted times, costs and memory are ([details](explanation/accuracy.md#figures))."),
+        accuracy,
+    ),
 }
 INTRODUCTION = """# Benchmarks
 
@@ -135,24 +193,26 @@ def run(directory: Path, names: Sequence[str], *, quick: bool) -> Results:
     results: Results = {}
     with start_server(directory) as server:
         for name in names:
-            title, section = SECTIONS[name]
+            section = SECTIONS[name]
             print(f"measuring {name}", flush=True)
-            results[title] = measure_section(title, section, server, quick=quick)
-            print_figures(results[title], quick=quick)
+            results[section.title] = measure_section(section, server, quick=quick)
+            print_figures(results[section.title], quick=quick)
         results[MEMORY] = [server_memory(server)]
         print_figures(results[MEMORY], quick=quick)
     return results
 
 
-def measure_section(title: str, section: ModuleType, server: BenchServer, *, quick: bool) -> list[Figure]:
+def measure_section(section: Section, server: BenchServer, *, quick: bool) -> list[Figure]:
     """Measure one section. A failure becomes a row of its own, so that the other sections still run."""
     try:
-        figures: list[Figure] = section.measure(server, quick=quick)
+        figures: list[Figure] = section.module.measure(server, quick=quick)
         return figures
     except Exception as error:
         traceback.print_exc()
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        return [Figure(what=title, ours="not measured", target="", met=False, failed=True, how=reason)]
+        return [
+            Figure(what=section.title, ours="not measured", target="", met=False, failed=True, how=reason)
+        ]
 
 
 def server_memory(server: BenchServer) -> Figure:
@@ -192,7 +252,8 @@ def summarise(results: Results, *, quick: bool) -> None:
 
 
 def write_page(results: Results) -> None:
-    sections = "\n".join(section_text(title, figures) for title, figures in results.items())
+    summaries = {section.title: section.summary for section in SECTIONS.values()} | {MEMORY: MEMORY_SUMMARY}
+    sections = "".join(section_text(title, summaries[title], results[title]) for title in results)
     page = f"""{INTRODUCTION}
 Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({processor()}),
 {platform.system()} {platform.release()}, Python {platform.python_version()}.
@@ -200,7 +261,7 @@ Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({processor()})
     (ROOT / "docs" / "benchmarks.md").write_text(page + METHOD.read_text())
 
 
-def section_text(title: str, figures: Sequence[Figure]) -> str:
+def section_text(title: str, summary: str, figures: Sequence[Figure]) -> str:
     rows = "\n".join(
         f"| {f.what} | {f.ours} | {f.against} | {f.ratio} | {f.clients} | {f.target} | {met_text(f)} | {f.how} |"
         for f in figures
@@ -208,7 +269,7 @@ def section_text(title: str, figures: Sequence[Figure]) -> str:
     return f"""
 ## {title}
 
-{textwrap.fill(SUMMARIES[title], 118, break_on_hyphens=False)}
+{textwrap.fill(summary, 118, break_on_hyphens=False)}
 
 | what | anygpu | against | ratio | clients | target | met | how |
 |---|---|---|---|---|---|---|---|

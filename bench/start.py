@@ -9,8 +9,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from bench.peers import python_with
+from scripts.clusters.ray import running_ray
+
 from bench.server import BenchServer, Figure, median_ms, start_server, stop_process
 
 SCRIPT = 'print("first line", flush=True)\n'
@@ -35,10 +37,10 @@ def measure(server: BenchServer, *, quick: bool = False) -> list[Figure]:
 
 def _post_to_first_line(server: BenchServer, script: Path, rounds: int) -> Figure:
     bare, ours = [], []
-    _submit_and_wait(server)
+    submit_and_wait(server)
     for _ in range(rounds):
         bare.append(_first_line([sys.executable, str(script)]))
-        ours.append(_submit_and_wait(server))
+        ours.append(submit_and_wait(server))
     over = median_ms(ours) - median_ms(bare)
     return Figure(
         what="submit a job over HTTP until its first output line arrives",
@@ -51,10 +53,11 @@ def _post_to_first_line(server: BenchServer, script: Path, rounds: int) -> Figur
     )
 
 
-def _submit_and_wait(server: BenchServer) -> float:
+def submit_and_wait(server: BenchServer, **spec: Any) -> float:
+    """Submit a job and return the seconds until its first output line arrives."""
     started = time.perf_counter()
     with contextlib.closing(server.connect()) as connection:
-        body = json.dumps({"code": SCRIPT, "python": sys.executable})
+        body = json.dumps({"code": SCRIPT, "python": sys.executable, **spec})
         connection.request("POST", "/api/v1/training", body=body, headers=server.headers)
         job = json.loads(connection.getresponse().read())["id"]
         path = f"/api/v1/training/{job}/stream?include=events,logs"
@@ -133,8 +136,10 @@ def _run_against_ray(server: BenchServer, script: Path) -> list[Figure]:
     command = [_anygpu(), "run", str(script)]
     copied = [_first_line(command, by_url) for _ in range(7)]
     in_place = [_first_line(command, _in_place_env(server), cwd=script.parent) for _ in range(7)]
-    with _ray() as (submit, address):
-        ray = [_first_line([*submit, "--", sys.executable, str(script)], address) for _ in range(5)]
+    with running_ray() as cluster:
+        address = {**os.environ, "RAY_ADDRESS": cluster.address}
+        submit = [str(cluster.program), "job", "submit", "--", sys.executable, str(script)]
+        ray = [_first_line(submit, address) for _ in range(5)]
     return [
         _against_ray("`anygpu run` in place, to the first line", in_place, ray, 15),
         _against_ray("`anygpu run` in a copy, to the first line", copied, ray, 8),
@@ -156,41 +161,6 @@ def _against_ray(what: str, ours: list[float], ray: list[float], target: int) ->
 
 def _anygpu() -> str:
     return str(Path(sys.executable).with_name("anygpu"))
-
-
-@contextlib.contextmanager
-def _ray():  # type: ignore[no-untyped-def]
-    """A Ray head on this machine, ended by its process group."""
-    python = python_with("ray", "ray[default]")
-    ray = str(python.with_name("ray"))
-    env = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
-    head = subprocess.Popen(
-        [ray, "start", "--head", "--block", "--port=6399", "--dashboard-host=127.0.0.1", "--num-cpus=2"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=env,
-        start_new_session=True,
-    )
-    env["RAY_ADDRESS"] = "http://127.0.0.1:8265"
-    try:
-        _wait_for_dashboard()
-        yield [ray, "job", "submit"], env
-    finally:
-        os.killpg(head.pid, 9)
-        head.wait()
-
-
-def _wait_for_dashboard() -> None:
-    import urllib.request
-
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        try:
-            urllib.request.urlopen("http://127.0.0.1:8265/api/version", timeout=2).close()
-            return
-        except OSError:
-            time.sleep(0.5)
-    raise RuntimeError("ray's dashboard did not start")
 
 
 def _help(rounds: int) -> Figure:

@@ -1,4 +1,4 @@
-"""Measure the delay from an event to two hundred WebSocket watchers, while agents report."""
+"""Measure the delay from an event to two hundred WebSocket watchers, while agents report, and through relays."""
 
 import asyncio
 import os
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 
+from bench import relay
 from bench.ingest import load
 from bench.server import BenchServer, Figure, quantile_ms
 
@@ -31,7 +32,8 @@ def measure(server: BenchServer, *, quick: bool = False) -> list[Figure]:
             target="p99 under 50 ms",
             met=p99 < 50,
             how=f"{seconds:.0f} s; at the same time, 50 agents report 20 points/s each",
-        )
+        ),
+        *relay.measure(quick=quick),
     ]
 
 

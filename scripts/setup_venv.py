@@ -23,7 +23,7 @@ def main() -> None:
         shutil.rmtree(venv, ignore_errors=True)
         run(sys.executable, "-m", "venv", str(venv))
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
-    project = ["--editable", f"{ROOT}[aws,demo,postgres]", "--group", f"{ROOT}/pyproject.toml:dev"]
+    project = ["--editable", f"{ROOT}[aws,demo,kubernetes,postgres]", "--group", f"{ROOT}/pyproject.toml:dev"]
     python = str(venv / "bin" / "python")
     # --group came with pip 25.1; a fresh Python 3.11 carries an older one.
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pip>=25.1")
