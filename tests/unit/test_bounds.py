@@ -17,7 +17,7 @@ from anygpu.agent.link.reporter import Reporter
 from anygpu.agent.link.spool import Spool
 from anygpu.agent.parsers.reader import OutputReader
 from anygpu.agent.run.metrics import ScriptReports
-from anygpu.control.agents.service import parse_end
+from anygpu.control.agents.ends import parse_end
 from anygpu.store.blobs.manifest import MAX_NUMBER
 from anygpu.store.report_format import parse_report
 from anygpu.store.reports import ReportBatch

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.agent.attempt_dir import DAY_S, JobDirectories, remove_old_attempts
+from anygpu.agent.attempt_dir import DAY_S, AttemptDir, JobDirectories, remove_old_attempts
 
 NOW = 1_800_000_000.0
 
@@ -38,6 +38,13 @@ def test_old_directories_of_ended_attempts_are_removed(
     assert remove_old_attempts(str(tmp_path), alive, NOW) == (["anygpu-a-1"] if removed else [])
     assert directory.exists() != removed
     assert (tmp_path / "cpu-0.lock").exists()
+
+
+def test_a_marker_that_cannot_be_created_is_no_error(tmp_path: Path) -> None:
+    AttemptDir(str(tmp_path)).create_marker("ending")
+    assert (tmp_path / "ending").read_bytes() == b""
+    AttemptDir(str(tmp_path / "nowhere")).create_marker("ending")
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_missing_directory_of_attempts_is_empty(tmp_path: Path) -> None:

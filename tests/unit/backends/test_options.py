@@ -1,6 +1,6 @@
 """What a person wrote about a backend becomes its options, or every problem at its place."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -12,13 +12,13 @@ from anygpu.errors import InvalidSpec
 class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    endpoint: str = Field("", description="where its API is")
+    endpoint: str = Field("", pattern="^(https://.*)?$", description="URL of its API")
     regions: tuple[str, ...] = ()
     max_machines: int = Field(10, ge=0, description="machines at one time")
     ceiling: int | None = None
     unattended: bool = False
     hosts: list[dict[str, str]] = Field(default_factory=list)
-    size: str = Field(description="no default")
+    size: str = Field(description="size of its machines")
     api_key: SecretStr | None = Field(None, description="key of the API")
 
 
@@ -61,7 +61,8 @@ def test_a_wrong_option_names_the_nearest_valid_one() -> None:
 @pytest.mark.parametrize(
     ("options", "credentials", "said"),
     [
-        ({}, {}, "options.size: is required"),
+        ({}, {}, "options.size: is required; size of its machines"),
+        ({"size": "x", "endpoint": "host"}, {}, "options.endpoint: is not valid; expected: URL of its API"),
         ({"size": "x", "max_machines": -1}, {}, "options.max_machines: input should be greater"),
         ({"size": "x", "max_machines": "many"}, {}, "options.max_machines: input should be a valid integer"),
         ({"size": "x", "hosts": "[{"}, {}, "options.hosts: input should be a valid list"),
@@ -117,6 +118,7 @@ def test_every_option_is_described() -> None:
         "required": False,
         "secret": False,
         "about": "machines at one time",
+        "choices": [],
     }
     assert told["api_key"]["secret"]
     assert told["api_key"]["default"] is None
@@ -127,3 +129,14 @@ def test_every_option_is_described() -> None:
     assert kinds["ceiling"] == "a whole number"
     assert kinds["unattended"] == "true or false"
     assert credential_fields(Options) == ["api_key"]
+
+
+def test_the_values_of_a_choice_and_the_form_of_a_text_are_named() -> None:
+    class Choices(BaseModel):
+        relay: Literal["", "storage"] = ""
+        site: str = Field("", pattern="^[a-z]*$", description="a name in lower case")
+
+    relay, site = describe_options(Choices)
+    assert (relay["type"], relay["choices"], site["choices"]) == ("a text", ["", "storage"], [])
+    with pytest.raises(InvalidSpec, match="expected: a name in lower case"):
+        parse_options(Choices, {"site": "Lab"}, {})

@@ -54,3 +54,7 @@ def test_a_kind_tells_whether_it_uses_the_servers_credentials() -> None:
     assert cloud.ambient(cloud.options.model_validate({}))
     assert cloud.ambient(cloud.options.model_validate({"api_key": ""}))
     assert not cloud.ambient(cloud.options.model_validate({"api_key": "k"}))
+    slurm = registry.find_kind("slurm")
+    assert slurm.ambient(slurm.options.model_validate({"private_key": "k"}))  # on the server's own machine
+    assert slurm.ambient(slurm.options.model_validate({"host": "login"}))
+    assert not slurm.ambient(slurm.options.model_validate({"host": "login", "private_key": "k"}))

@@ -4,7 +4,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from bench.__main__ import MEMORY, measure_section, section_text, summarise
+from bench.__main__ import MEMORY, Section, measure_section, section_text, summarise
 from bench.server import BenchServer, Figure
 
 SERVER = cast(BenchServer, SimpleNamespace())
@@ -12,15 +12,15 @@ MET = Figure(what="start", ours="1 ms", target="at most 2 ms", met=True)
 MISSED = Figure(what="memory", ours="9 MB", target="at most 8 MB", met=False)
 
 
-def section(measure: Any) -> ModuleType:
-    return cast(ModuleType, SimpleNamespace(measure=measure))
+def section(measure: Any) -> Section:
+    return Section("Start", "How long it takes.", cast(ModuleType, SimpleNamespace(measure=measure)))
 
 
 def test_a_section_that_fails_becomes_a_row_with_the_reason() -> None:
     def measure(server: BenchServer, *, quick: bool) -> list[Figure]:
         raise RuntimeError("the peer\ndid not start")
 
-    [row] = measure_section("Start", section(measure), SERVER, quick=False)
+    [row] = measure_section(section(measure), SERVER, quick=False)
     assert (row.ours, row.met, row.failed) == ("not measured", False, True)
     assert row.how == "RuntimeError: the peer did not start"
 
@@ -38,4 +38,5 @@ def test_each_row_of_the_page_has_the_number_of_clients() -> None:
     row = Figure(
         what="points/s", ours="9", against="MLflow 1", ratio="9x", clients="4 and 4", target="", met=True
     )
-    assert "| points/s | 9 | MLflow 1 | 9x | 4 and 4 |  |  |  |" in section_text("Metrics ingestion", [row])
+    text = section_text("Metrics ingestion", "How many metric points are stored.", [row])
+    assert "| points/s | 9 | MLflow 1 | 9x | 4 and 4 |  |  |  |" in text

@@ -2,6 +2,7 @@ import click
 import pytest
 
 from anygpu.cli import exits
+from anygpu.cli.admin.move import server_command
 from anygpu.errors import Internal, InvalidSpec, NoCapacity, NotFound, Problem, ServerUnreachable, every_error
 from anygpu.installation import command_name
 from anygpu.sdk.embedded import ServerFailed
@@ -47,3 +48,12 @@ def test_a_list_of_similar_options_ends_with_one_full_stop(capsys: pytest.Captur
     error = click.NoSuchOption("--gpuu", possibilities=["--gpu", "--cpus"])
     assert exits.report_error(error) == 2
     assert "?)." not in capsys.readouterr().err
+
+
+def test_a_group_without_a_command_prints_its_help_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(click.exceptions.NoArgsIsHelpError) as caught:
+        server_command.main([], prog_name="anygpu server", standalone_mode=False)
+    assert exits.report_error(caught.value) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: anygpu server")
+    assert "Try `anygpu" not in shown

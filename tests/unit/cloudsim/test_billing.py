@@ -3,10 +3,10 @@ import pytest
 from anygpu.cloudsim.billing import CloudBilling, cost_microusd
 from anygpu.cloudsim.instance import Instance, InstanceOrder, StopCause
 from anygpu.cloudsim.resources import PublicAddress
-from anygpu.cloudsim.vendor import MachineType, OnHalt, SimBillingRule, SimVendor
+from anygpu.cloudsim.vendor import OnHalt, SimBillingRule, SimMachineType, SimVendor
 
 HOUR_MS = 3_600_000
-KIND = MachineType(name="a", price_microusd_per_hour=3_600_000)
+KIND = SimMachineType(name="a", price_microusd_per_hour=3_600_000)
 
 
 def books(now_ms: int = 0) -> CloudBilling:

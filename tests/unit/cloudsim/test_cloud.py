@@ -14,13 +14,13 @@ from anygpu.cloudsim.instance import Instance, InstanceOrder, InstanceState, Sto
 from anygpu.cloudsim.lifecycle import CloudTiming
 from anygpu.cloudsim.machine.stub import StubMachine
 from anygpu.cloudsim.market import CapacityTrace, SimSpotMarket
-from anygpu.cloudsim.vendor import MachineType, SimVendor
+from anygpu.cloudsim.vendor import SimMachineType, SimVendor
 
 VENDOR = SimVendor(
     name="v",
     regions={"r": ("ra", "rb")},
     types=(
-        MachineType(name="a", price_microusd_per_hour=3_600_000, spot_microusd_per_hour=900_000, vcpus=4),
+        SimMachineType(name="a", price_microusd_per_hour=3_600_000, spot_microusd_per_hour=900_000, vcpus=4),
     ),
     credentials={"key": ""},
 )

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from anygpu.cloudsim.market import CapacityTrace, SimSpotMarket, random_trace, read_trace
-from anygpu.cloudsim.vendor import MachineType
+from anygpu.cloudsim.vendor import SimMachineType
 
-KIND = MachineType(name="a", price_microusd_per_hour=1000, spot_microusd_per_hour=400)
+KIND = SimMachineType(name="a", price_microusd_per_hour=1000, spot_microusd_per_hour=400)
 
 
 def test_without_a_seed_or_a_trace_capacity_and_price_are_constant() -> None:

@@ -3,17 +3,20 @@
 from typing import Any
 
 import pytest
-from tests.unit.control.jobs_in_states import CANCEL, ended, training
+from tests.unit.control.jobs_in_states import CANCEL, checkpoint, ended, training
 
 from anygpu.control.jobs import Jobs
 from anygpu.errors import Conflict, NotFound
+from anygpu.events.facts import Blame, Failure
 from anygpu.events.types import (
     AttemptReleased,
+    CheckpointSaved,
     Event,
     HoldEnded,
     HoldStarted,
     JobCancelled,
     JobCompleted,
+    JobFailed,
     JobSubmitted,
     MigrateRequested,
     StartRequested,
@@ -27,6 +30,7 @@ from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
 
 LAB = Scope(organisation="lab", project="p", person="ada")
+FAILED = JobFailed(failure=Failure(code="exit_code", message="exit 1", blame=Blame.USER))
 HELD = [*training(), ended(exit_code=1), HoldStarted(attempt=1, until_ms=9)]
 
 
@@ -132,3 +136,27 @@ async def test_starting_a_job_that_runs_changes_nothing_and_one_that_ends_is_ref
     jobs, _ = await a_job(CANCEL, JobCancelled())
     with pytest.raises(Conflict, match="is cancelled"):
         await jobs.start(LAB, "job")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "refused"),
+    [
+        ({}, False),
+        ({"resources": {"nodes": 2}}, True),
+        ({"launcher": "torchrun", "processes_per_node": 4}, True),
+        ({"launcher": "torchrun"}, False),  # one process, as before
+        ({"resources": {"nodes": 2}, "checkpoint": {"any_world_size": True}}, False),
+    ],
+)
+async def test_a_job_resumes_with_the_same_number_of_processes(
+    overrides: dict[str, Any], refused: bool
+) -> None:
+    saved = CheckpointSaved(attempt=1, checkpoint=checkpoint(4))
+    events = [*training(), saved, ended(exit_code=1), AttemptReleased(attempt=1), FAILED]
+    jobs, _ = await a_job(*events)
+    if refused:
+        with pytest.raises(Conflict, match="were saved by 1 process, and the new job has"):
+            await jobs.resume(LAB, "job", overrides)
+    else:
+        resumed = await jobs.resume(LAB, "job", overrides)
+        assert resumed.view.resumed_from == "job"

@@ -123,3 +123,18 @@ def test_an_older_view_does_not_replace_a_newer_one() -> None:
         assert task.forgotten == ["a"]
 
     run(story)
+
+
+def test_a_supervisor_that_is_stopped_releases_the_lease_at_once() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        journal = MemoryJournal(now_s=loop.time)
+        supervisor, _, _, _ = await _term(loop, journal)
+        assert await journal.acquire("control", "other", ttl_s=60) is None
+        running = asyncio.create_task(supervisor.run())
+        await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await supervisor.release_lease()
+        assert await journal.acquire("control", "other", ttl_s=60) is not None
+
+    run(story)

@@ -74,7 +74,15 @@ def test_more_fields_of_a_problem_become_details() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, errors.Unauthorized), (404, errors.NotFound), (413, errors.TooLarge), (429, errors.RateLimited)],
+    [
+        (401, errors.Unauthorized),
+        (404, errors.NotFound),
+        (413, errors.TooLarge),
+        (429, errors.RateLimited),
+        (502, errors.ServerUnreachable),
+        (503, errors.ServerUnreachable),
+        (504, errors.ServerUnreachable),
+    ],
 )
 def test_a_response_without_problem_document_is_classified_by_status(
     status: int, kind: type[errors.AnygpuError]

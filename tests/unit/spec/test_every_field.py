@@ -34,6 +34,7 @@ MACHINE = Offer(
     cpus=16,
     memory_gib=64,
     disk_gib=200,
+    max_nodes=4,
     containers=True,
 )
 SHA = "a" * 64
@@ -130,6 +131,9 @@ FIELDS: dict[str, Chooses | Assigned | Refused | Proven] = {
         {"checkpoint": {"resume_args": "--resume {path}"}}, "checkpoint.resume_args", ["--resume", "{path}"]
     ),
     "checkpoint.keep": Assigned({"checkpoint": {"keep": 5}}, "checkpoint.keep", 5),
+    "checkpoint.any_world_size": Proven(
+        "tests/unit/control/test_jobs.py", "test_a_job_resumes_with_the_same_number_of_processes"
+    ),
     "resume_from": Proven(ACCEPTED, "test_a_job_begins_at_a_checkpoint_of_another_job"),
     "resources.gpu.count": Chooses({"resources": {"gpu": 4}}, {"gpu_count": 2}),
     "resources.gpu.kind": Chooses({"resources": {"gpu": "A10G"}}, {"gpu_kind": "T4"}),
@@ -137,6 +141,11 @@ FIELDS: dict[str, Chooses | Assigned | Refused | Proven] = {
     "resources.cpus": Chooses({"resources": {"cpus": 16}}, {"cpus": 8}),
     "resources.memory_gib": Chooses({"resources": {"memory": "64G"}}, {"memory_gib": 32}),
     "resources.disk_gib": Chooses({"resources": {"disk": "200G"}}, {"disk_gib": 100}),
+    "resources.nodes": Chooses({"resources": {"nodes": 4}}, {"max_nodes": 2}),
+    "launcher": Assigned({"launcher": "torchrun"}, "ranks.launcher", "torchrun"),
+    "processes_per_node": Assigned(
+        {"launcher": "torchrun", "processes_per_node": 2}, "ranks.processes_per_node", 2
+    ),
     "limits.timeout_s": Assigned({"limits": {"timeout": "1h"}}, "timeout_s", 3600.0),
     "limits.max_cost_microusd": Proven(
         "tests/acceptance/machines/test_bad_input.py",

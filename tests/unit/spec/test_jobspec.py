@@ -1,9 +1,12 @@
 """The fields of a job spec: values, units and conflicts."""
 
+from typing import Any
+
 import pytest
 
 from anygpu.errors import InvalidSpec
 from anygpu.spec import from_yaml
+from anygpu.spec.load import from_mapping
 
 FULL = """
 name: nightly
@@ -122,3 +125,24 @@ def test_the_archive_is_set_on_a_copy() -> None:
     )
     assert spec.workdir is not None
     assert spec.workdir.archive is None
+
+
+def test_processes_per_node_needs_a_launcher() -> None:
+    with pytest.raises(InvalidSpec, match="only together with 'launcher: torchrun'"):
+        from_mapping({"script": "train.py", "processes_per_node": 2})
+
+
+@pytest.mark.parametrize(
+    ("fields", "local", "world"),
+    [
+        ({}, 1, 1),
+        ({"resources": {"gpu": 8, "nodes": 2}}, 1, 2),
+        ({"launcher": "torchrun"}, 1, 1),
+        ({"launcher": "torchrun", "resources": {"gpu": 0, "nodes": 3}}, 1, 3),
+        ({"launcher": "torchrun", "resources": {"gpu": "A100:8", "nodes": 2}}, 8, 16),
+        ({"launcher": "torchrun", "processes_per_node": 2, "resources": {"gpu": 8, "nodes": "4"}}, 2, 8),
+    ],
+)
+def test_a_launcher_starts_one_process_for_each_gpu(fields: dict[str, Any], local: int, world: int) -> None:
+    spec = from_mapping({"script": "train.py", **fields})
+    assert (spec.local_processes, spec.world_size) == (local, world)

@@ -239,7 +239,7 @@ def test_output_without_metrics_is_skipped_quickly() -> None:
 def test_the_package_imports_nothing_but_re_when_it_starts() -> None:
     folder = Path(anygpu.agent.parsers.__file__).parent
     imported = {
-        name for path in folder.glob("*.py") for name in _imports_at_the_top(ast.parse(path.read_text()))
+        name for path in folder.rglob("*.py") for name in _imports_at_the_top(ast.parse(path.read_text()))
     }
     assert {name for name in imported if not name.startswith(("anygpu.agent.parsers", "anygpu.bounds"))} == {
         "__future__",

@@ -34,6 +34,17 @@ def test_each_stop_has_its_steps(
     assert {at: stop.take_due(at) for at in steps} == steps
 
 
+def test_a_later_notice_counts_only_if_it_leaves_less_time() -> None:
+    first, now = PreemptionNotice(120, "time limit"), 0.0
+    now = first.at - 120
+    stop = stopping.preemption_stop(now, first)
+    assert not stopping.preemption_stop(now + 60, first).replaces(stop)
+    sooner = PreemptionNotice(30, "cancelled")
+    assert stopping.preemption_stop(now, sooner).replaces(stop)
+    assert not stop.replaces(stopping.preemption_stop(now, sooner))
+    assert stopping.order_stop({"kind": "cancel"}, now, 10).replaces(stop)
+
+
 @pytest.mark.parametrize(
     ("seconds", "term_at", "kill_at", "published_by", "in_haste"),
     [(120, 42, 60, 115, False), (30, 10.5, 15, 27, False), (10, 3.5, 5, 9, True), (0, 0, 0, 0, True)],

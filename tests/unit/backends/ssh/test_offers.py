@@ -1,11 +1,13 @@
 """Offers and summaries of SSH hosts."""
 
+from typing import Any
+
 import pytest
 
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.offers import (
     account_status,
-    build_offer,
+    build_offers,
     cpu_slot_count,
     describe_host,
     missing_requirements,
@@ -44,11 +46,18 @@ class CheckedHost(SshHost):
 
 
 def test_an_offer_has_the_hosts_hardware_and_free_slots() -> None:
-    options = SshOptions(host="lab", price_microusd_per_hour=7)
-    offer = build_offer(CheckedHost(), HostStatus(0, FACTS), ONE, backend="lab", options=options)
+    options = SshOptions(host="lab", price_microusd_per_hour=7, interconnect="infiniband")
+    (offer,) = build_offers(CheckedHost(), HostStatus(0, FACTS), ONE, backend="lab", options=options)
     assert (offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.free) == ("NVIDIA L4", 2, 22.5, 1)
-    assert offer.driver == "550.54"
+    assert (offer.driver, offer.interconnect) == ("550.54", "infiniband")
     assert (offer.price_microusd_per_hour, offer.lease_s, offer.containers) == (7, 86_400, True)
+
+
+@pytest.mark.parametrize(("relay", "lease_s"), [("", 60), ("directory", 180), ("storage", 180)])
+def test_agents_behind_a_relay_have_time_for_its_messages(relay: Any, lease_s: float) -> None:
+    options = SshOptions(host="lab", lease_s=60, relay=relay)
+    (offer,) = build_offers(CheckedHost(), HostStatus(0, FACTS), ONE, backend="lab", options=options)
+    assert offer.lease_s == lease_s
 
 
 @pytest.mark.parametrize(
@@ -61,14 +70,28 @@ def test_an_offer_has_the_hosts_hardware_and_free_slots() -> None:
     ],
 )
 def test_an_offer_gives_the_reason_to_wait(need: Resources, trouble: str, free: int, reason: str) -> None:
-    offer = build_offer(
+    (offer,) = build_offers(
         CheckedHost(trouble), HostStatus(0, FACTS), need, backend="lab", options=SshOptions(host="lab")
     )
     assert (offer.free, offer.wait_reason) == (free, reason)
 
 
+def test_a_host_with_two_gpu_models_makes_two_offers() -> None:
+    titan = {"uuid": "GPU-3", "kind": "NVIDIA TITAN V", "memory_gib": 12.0, "driver": "550.54"}
+    facts = {**FACTS, "gpus": [*FACTS["gpus"], titan], "free_gpus": ["GPU-3"]}  # type: ignore[misc]
+    options = SshOptions(host="lab")
+    offers = build_offers(CheckedHost(), HostStatus(0, facts), ONE, backend="lab", options=options)
+    assert [(each.name, each.gpu_count, each.gpu_memory_gib, each.free) for each in offers] == [
+        ("lab", 2, 22.5, 0),
+        ("lab/TITAN-V", 1, 12.0, 1),
+    ]
+    assert offers[0].wait_reason == "0 of 2 L4 GPUs of lab are free, the job needs 1"
+    (whole,) = build_offers(CheckedHost(), HostStatus(0, facts), Resources(), backend="lab", options=options)
+    assert (whole.name, whole.free) == ("lab", 3)
+
+
 def test_a_host_that_never_answered_offers_nothing_with_the_reason() -> None:
-    offer = build_offer(CheckedHost(), None, ONE, backend="lab", options=SshOptions(host="lab"))
+    (offer,) = build_offers(CheckedHost(), None, ONE, backend="lab", options=SshOptions(host="lab"))
     assert (offer.free, offer.wait_reason) == (0, "lab has not answered yet")
 
 

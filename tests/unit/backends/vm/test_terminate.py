@@ -14,7 +14,7 @@ from anygpu.backends.contract import (
     SupportsShell,
 )
 from anygpu.backends.ssh.link import LinkState
-from anygpu.backends.vm.machines import owner_tag
+from anygpu.backends.vm.machines import machine_tag
 from anygpu.backends.vm.provider import CloudMachine, PowerState
 from anygpu.errors import BackendUnavailable, NotFound
 from anygpu.events.offers import Handle
@@ -123,7 +123,7 @@ def test_a_destroy_that_fails_is_raised_and_repeated() -> None:
 def test_a_leftover_key_is_removed_with_its_attempt_only() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
-        mark = owner_tag(b"secret")
+        mark = machine_tag(b"secret")
         mine = Leftover(kind="key", id="k1", name=f"{NAME}-{mark}")
         place.provider.left = [
             mine,

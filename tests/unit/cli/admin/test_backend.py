@@ -1,3 +1,5 @@
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from anygpu.cli.admin.backend import backend_command, check_lines
+from anygpu.cli.admin.backend import backend_command, check_lines, problem_lines
 
 FOUND: dict[str, Any] = {
     "name": "pods",
@@ -44,6 +46,19 @@ def test_a_failed_check_shows_the_reason_and_no_offers() -> None:
     assert check_lines(found, colour=False) == ["fail  pods  the key is wrong"]
     (painted,) = check_lines(found, colour=True)
     assert painted == "\x1b[31mfail\x1b[0m  pods  the key is wrong"
+
+
+def test_further_lines_of_a_result_are_indented() -> None:
+    lines = check_lines({**FOUND, "why": "broker of lab\nno worker is alive"}, colour=False)
+    assert lines[:2] == ["ok    pods  broker of lab", "      no worker is alive"]
+
+
+def test_the_last_error_of_a_backend_has_its_age() -> None:
+    at = (datetime.now(UTC) - timedelta(minutes=5, seconds=1)).isoformat()
+    problem = {"request": "offers", "message": "the key is wrong", "at": at}
+    (line,) = problem_lines({"name": "lab", "health": {"problems": [problem]}}, colour=False)
+    assert re.fullmatch(r"lab: listing offers failed 5m\d\ds ago: the key is wrong", line)
+    assert problem_lines({"name": "lab", "health": {"problems": []}}, colour=False) == []
 
 
 def test_an_empty_balance_is_shown() -> None:

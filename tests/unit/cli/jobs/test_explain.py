@@ -27,3 +27,10 @@ def test_a_started_job_does_not_show_waiting_reasons() -> None:
     assert _placement_text(job, {"choice": choice, "strategy": "cheapest"}) == (
         "long was placed on local vm (strategy: cheapest): nothing to pay"
     )
+
+
+def test_a_job_that_ended_in_the_queue_does_not_wait_for_a_machine() -> None:
+    job = {"name": "long", "id": "1", "attempts": [], "phase": "ended", "status": "cancelled", "reason": ""}
+    assert _placement_text(job, None) == "long never had a machine: the job was cancelled before."
+    waiting = {**job, "phase": "waiting", "status": "queued", "reason": "no free slot"}
+    assert _placement_text(waiting, None) == "long has no machine yet: no free slot."

@@ -1,4 +1,17 @@
+from pathlib import Path
+
 from anygpu.cli.jobs import warnings
+
+
+def test_only_a_script_that_mentions_cuda_without_a_check_may_need_a_gpu(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    spec = {"script": str(script)}
+    script.write_text("model.cuda()")
+    assert warnings.may_need_gpu(spec)
+    assert not warnings.may_need_gpu({**spec, "resources": {"gpu": 1}})
+    assert not warnings.may_need_gpu({"command": "echo cuda"})
+    script.write_text("model.cuda() if torch.cuda.is_available() else model")
+    assert not warnings.may_need_gpu(spec)
 
 
 def test_an_unknown_gpu_gets_a_suggestion() -> None:

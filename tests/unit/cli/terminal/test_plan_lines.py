@@ -13,6 +13,7 @@ ENTRY: dict[str, Any] = {
     "configured": False,
     "gpus": 1,
     "gpu": "T4",
+    "price_microusd_per_hour": 60_000,
     "seconds": {"expected": 16_000, "high": 49_000},
     "cost_microusd": {"expected": 270_000, "high": 800_000},
     "confidence": "medium",
@@ -44,9 +45,19 @@ def test_the_worst_case_is_below_the_row_on_a_narrow_terminal(
     monkeypatch.setenv("COLUMNS", "80")
     row, under = plan_lines.offer_table([ENTRY])[1:3]
     assert "  $0.27  " in row
-    assert under.strip().startswith("worst case 13h36m, $0.8; cheapest")
+    assert under.strip().startswith("worst case 13h36m, $0.80; cheapest")
     monkeypatch.setenv("COLUMNS", "140")
-    assert "$0.27 (to $0.8)" in plan_lines.offer_table([ENTRY])[1]
+    assert "$0.27 (to $0.80)" in plan_lines.offer_table([ENTRY])[1]
+
+
+def test_several_nodes_are_shown_with_the_price_of_one_and_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    gang = {"nodes": 4, "price_microusd_per_hour": 2_000_000, "interconnect": "efa (400 Gbit/s)"}
+    row, under = plan_lines.offer_table([ENTRY | gang])[1:3]
+    assert "4 x 1 x T4" in row
+    assert "4 nodes at $2.00/h, $8.00/h together, over efa (400 Gbit/s)" in under
+    own = {"nodes": 2, "price_microusd_per_hour": 0, "interconnect": "ethernet (10 Gbit/s assumed)"}
+    assert "2 nodes, over ethernet" in plan_lines.offer_table([ENTRY | own])[2]
 
 
 def test_without_offers_the_reasons_are_shown_once() -> None:

@@ -39,6 +39,15 @@ def test_the_trainers_module_is_run_with_its_settings() -> None:
     assert json.loads(argv[4]) == {"target": "species"}
 
 
+def test_a_trainer_uses_all_gpus_of_the_job() -> None:
+    two: dict[str, Any] = {"resources": {"gpu": 2}}
+    work = order("local", trainer="nanogpt", **two)
+    assert work["argv"][5:] == ["--processes", "2"]
+    assert work["checkpoint"]["world_size"] == 2
+    assert order("local", trainer="nanogpt", resources={"gpu": 1})["argv"][5:] == []
+    assert order("local", trainer="./mine.py:Mine", **two)["argv"][5:] == []  # it may start processes itself
+
+
 def test_elsewhere_the_framework_is_installed_and_here_the_servers_own_is_used() -> None:
     assert order("local", **TABULAR)["requirements"] == []
     assert {"scikit-learn", "skl2onnx", "onnxruntime"} <= names(order("cloud", **TABULAR))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from anygpu.control.agents.service import parse_end
+from anygpu.control.agents.ends import parse_end
 from anygpu.errors import InvalidReport
 from anygpu.events.facts import Marks, MemoryUse
 from anygpu.events.types import AttemptEnded

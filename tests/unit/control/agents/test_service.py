@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.unit.control.jobs_in_states import launching, lost, recovering, stopping, training, view
+from tests.unit.control.jobs_in_states import launching, lost, recovering
 
-from anygpu.control.agents.service import AgentService, orders_for, version_of
+from anygpu.control.agents.service import AgentService
 from anygpu.control.agents.tickets import AttemptKey, Tickets
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.verdict import failure_of
@@ -22,7 +22,7 @@ from anygpu.errors import (
 )
 from anygpu.events.facts import Blame
 from anygpu.events.offers import Offer
-from anygpu.events.types import AttemptLaunching, CancelRequested, Event, JobSubmitted
+from anygpu.events.types import AttemptLaunching, Event, JobSubmitted
 from anygpu.spec.load import from_mapping
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.snapshots import SnapshotLimits, Snapshots
@@ -32,7 +32,7 @@ from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
-from anygpu.testing.simulation.agent_environment import blob_key
+from anygpu.testing.simulation.agents.environment import blob_key
 from anygpu.testing.simulation.virtual_time import SimWake, VirtualClock, VirtualLoop
 
 LAB = Scope(organisation="lab", project="p")
@@ -209,23 +209,6 @@ async def test_training_starts_when_the_agent_says_so_and_only_once() -> None:
     await server.desk.report(KEY, batch)
     events = await server.journal.events(LAB, after=0, limit=99)
     assert [type(recorded.event).__name__ for recorded in events].count("TrainingStarted") == 1
-
-
-ORDERS = [
-    (training(), [], 0),
-    ([*training(), stopping("timeout")], [{"kind": "stop", "reason": "timeout"}], 1),
-    ([*training(), stopping("timeout"), CancelRequested()], [{"kind": "cancel"}], 2),
-    ([*training(), lost()], [{"kind": "cancel"}], 2),
-    ([*training(), lost(), recovering(), *training(2)], [{"kind": "cancel"}], 2),
-]
-
-
-@pytest.mark.parametrize(("events", "orders", "version"), ORDERS)
-def test_orders_are_the_whole_of_what_is_wanted_now(
-    events: list[Event], orders: list[dict[str, str]], version: int
-) -> None:
-    assert orders_for(view(*events), KEY) == orders
-    assert version_of(orders) == version
 
 
 async def test_an_agent_is_told_the_lease_of_the_place_it_runs_at() -> None:

@@ -28,6 +28,7 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import (
     AttemptLaunching,
     AttemptLost,
+    AttemptQueued,
     AttemptReleased,
     HoldEnded,
     HoldStarted,
@@ -265,6 +266,28 @@ def test_an_old_attempt_is_released_while_the_next_one_trains() -> None:
 
 def test_a_cancelled_job_without_an_attempt_ends_at_once() -> None:
     assert due(view(CANCEL)) == ["JobCancelled"]
+
+
+@pytest.mark.parametrize(
+    ("events", "detail", "now_s", "expected"),
+    [
+        (launched(), "busy", 3, []),
+        (launched(), "busy", 10, ["busy"]),
+        (launched(), "", 10, []),
+        ([*launched(), AttemptQueued(attempt=1, reason="busy")], "busy", 100, []),
+        ([*launched(), AttemptQueued(attempt=1, reason="busy")], "a\x1bb", 30, []),
+        ([*launched(), AttemptQueued(attempt=1, reason="busy")], "a\x1bb", 100, ["a\\x1bb"]),
+        (training(), "busy", 100, []),
+    ],
+)
+def test_an_attempt_in_the_queue_of_its_engine_says_why(
+    events: list[Any], detail: str, now_s: int, expected: list[str]
+) -> None:
+    seen = Observation(state=MachineState.PENDING, queued=True, detail=detail)
+    observations = {1: AttemptObservation(probe=Probe(observation=seen))}
+    due = events_due(view(*events), observations, POLICY, 0.5, now_ms=now_s * 1000)
+    assert [event.reason for event in due if isinstance(event, AttemptQueued)] == expected
+    assert len(due) == len(expected)
 
 
 def test_a_finished_job_asks_for_nothing() -> None:

@@ -29,7 +29,7 @@ from anygpu.control.reconcile.verdict import (
 )
 from anygpu.events.facts import Blame, Failure, MemoryUse
 from anygpu.events.types import Event, JobPlanned, StopRequested
-from anygpu.events.view import JobView
+from anygpu.events.view import JobView, NodeView
 
 ROOM = StopRequested(attempt=1, reason="preempt", message="makes room for job x", makes_room_for="x")
 SILENT = Failure(code="silent", message="", blame=Blame.INFRASTRUCTURE)
@@ -168,6 +168,22 @@ def test_a_kill_is_told_with_what_is_known_of_it(
 ) -> None:
     job = view(*training(), ended(**how))
     assert failure_of(job.attempts[0]) == Failure(code=code, message=message, blame=blame)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"exit_code": 3}, "the script exited with code 3 on node 1"),
+        ({"signal": 9}, "the process was killed by signal 9 on node 1"),
+    ],
+)
+def test_a_failure_on_several_nodes_names_the_node(how: dict[str, Any], message: str) -> None:
+    attempt = view(*training(), ended(**how)).attempts[0]
+    stopped = NodeView(outcome="stopped")
+    failed = NodeView(outcome="exited", exit_code=attempt.exit_code, signal=attempt.signal)
+    failure = failure_of(replace(attempt, nodes=(stopped, failed)))
+    assert failure is not None
+    assert failure.message == message
 
 
 def killed_again(

@@ -11,7 +11,7 @@ from tests.unit.plan.offers.test_ranking import BIG, jobs, remembered
 from anygpu.control.schedule.compare import needs_comparison
 from anygpu.events.offers import Offer
 from anygpu.plan.analyse.findings import Analysis
-from anygpu.plan.offers.availability import Availability
+from anygpu.plan.offers.availability import OfferAvailability
 from anygpu.plan.offers.candidates import BackendTerms, Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, rank
 from anygpu.plan.offers.estimate import Estimator
@@ -22,7 +22,9 @@ from anygpu.spec.load import from_mapping
 
 def first_ready(estimator: Estimator, comparison: Comparison) -> RankedOffer | None:
     ready = (
-        each for each in comparison.ranked if estimator.availability(each.candidate) is Availability.READY
+        each
+        for each in comparison.ranked
+        if estimator.availability(each.candidate) is OfferAvailability.READY
     )
     return next(ready, None)
 

@@ -440,7 +440,7 @@ class Played:
 flags = st.lists(st.booleans(), min_size=1, max_size=60)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(spare_s=st.floats(0, 3 * HOUR), set_up=st.floats(10, 290), weather=flags, deaths=flags)
 def test_whatever_the_weather_a_deadline_that_on_demand_could_meet_is_met(
     spare_s: float, set_up: float, weather: list[bool], deaths: list[bool]

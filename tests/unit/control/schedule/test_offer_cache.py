@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import AccountStatus
+from anygpu.backends.contract import AccountStatus, Backend
+from anygpu.backends.health import BackendHealth, RequestKind
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.errors import RateLimited
@@ -107,3 +108,29 @@ def test_an_account_is_asked_once_in_a_while() -> None:
         return times
 
     assert run(story) == [1, 1, 2]
+
+
+class HealthLog(dict[str, BackendHealth]):
+    """The health of each backend, as the backend manager keeps it."""
+
+    def record(self, backend: Backend, request: RequestKind, error: str) -> None:
+        self.setdefault(backend.name, BackendHealth()).record(request, error, 7)
+
+
+def test_errors_of_offers_and_accounts_are_recorded_until_a_request_succeeds() -> None:
+    async def story(loop: VirtualLoop) -> list[dict[str, list[str]]]:
+        shop, void = Shop("shop"), Bank("void", AccountStatus(valid=False, message="the key was revoked"))
+        health, told = HealthLog(), []
+        cache = OfferCache({"shop": shop, "void": void}, VirtualClock(loop), POLICY, health)
+        for failing in (True, False):
+            shop.failing = failing
+            void.account = AccountStatus(valid=not failing, message="the key was revoked")
+            await asyncio.sleep(POLICY.account_age_s)
+            await cache.offers(NEED)
+            told.append({name: [each.message for each in known.problems] for name, known in health.items()})
+        return told
+
+    assert run(story) == [
+        {"shop": ["slow down"], "void": ["the key was revoked"]},
+        {"shop": [], "void": []},
+    ]

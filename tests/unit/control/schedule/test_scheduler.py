@@ -402,3 +402,20 @@ def test_a_job_that_made_room_is_told_so_while_it_waits() -> None:
 
     told = "preempted by job x; resumes from its checkpoint when slots are free: all slots of box are taken"
     assert placed(story) == {"long": told}
+
+
+GROUP = Offer(backend="lab", name="group", free=4, max_nodes=4, own=True)
+
+
+def test_a_job_on_several_machines_gets_all_of_them_or_waits() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, GROUP)
+        for name in ("a", "b"):
+            await office.submit(name, resources={"nodes": 3})
+        await office.submit("c", resources={"nodes": 5})
+        return await office.place()
+
+    outcome = placed(story)
+    assert outcome["a"] == "lab"
+    assert outcome["b"] == "1 of the 3 machines that the job needs are free"
+    assert "gives a job at most 4 machines, the job needs 5" in outcome["c"]

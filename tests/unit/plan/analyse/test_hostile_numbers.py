@@ -119,22 +119,6 @@ def test_a_constructor_is_followed_in_bounded_time_and_space(body: str) -> None:
     assert time.process_time() - begun < BOUNDED_S
 
 
-def test_a_matrix_that_is_tied_counts_once() -> None:
-    text = """
-import torch
-from torch import nn
-class Net(nn.Module):
-    def __init__(self):
-        self.into, self.out = nn.Embedding(50, 8), nn.Linear(8, 50, bias=False)
-        self.out.weight = self.into.weight
-        self.out.weight = self.into.weight
-model = Net()
-"""
-    read = analyse(text)
-    assert read.parameters is not None
-    assert read.parameters.value == 400
-
-
 @pytest.mark.parametrize(
     "more",
     ["a{0} + a{0}", "f'{{a{0}}}{{a{0}}}'", "os.path.join(a{0}, a{0})"],
@@ -151,13 +135,6 @@ def test_keras_layers_larger_than_any_computer_have_no_size() -> None:
         "model = keras.Sequential([layers.Conv2D(9, [99999999999] * 40, input_shape=(9, 9, 9))])\nmodel.fit(x)\n"
     )
     assert analyse(text).parameters is None
-
-
-@pytest.mark.parametrize(("asked", "every"), [("0", None), ("-5", None), ("0.1", None), ("200", "200 steps")])
-def test_how_often_it_saves_is_a_number_of_steps_or_not_known(asked: str, every: str | None) -> None:
-    text = f"from transformers import TrainingArguments\nTrainingArguments('o', save_steps={asked})\n"
-    found = analyse(text).checkpoint_every
-    assert (None if found is None else found.value) == every
 
 
 def test_what_is_no_name_is_no_model() -> None:

@@ -28,6 +28,22 @@ def test_a_trainers_settings_say_what_it_trains() -> None:
     assert needs.gpu_memory_gb.value > 1
 
 
+def test_the_gpus_of_a_trainer_share_each_batch_and_its_memory() -> None:
+    settings = {"model": "resnet50", "batch_size": 64, "image_size": 224}
+    one, four = (
+        analyse_trainer("torch-classifier", settings, gpus=count).characteristics for count in (1, 4)
+    )
+    assert one is not None
+    assert four is not None
+    assert four.gpus == 4
+    assert 0.25 < four.gpu_memory_gb.value / one.gpu_memory_gb.value < 0.5
+    assert one.effort is not None
+    assert four.effort is not None
+    assert (four.effort.sharing, four.effort.batches) == ("batch", one.effort.batches)
+    alone = analyse_trainer("xgboost", {"target": "y"}, gpus=4)
+    assert alone.multi_gpu is None
+
+
 @pytest.mark.parametrize("trainer", ["tabular", "xgboost", "random-forest"])
 def test_tables_need_no_gpu(trainer: str) -> None:
     read = analyse_trainer(trainer, {})

@@ -73,11 +73,14 @@ def test_what_is_not_known_of_a_place_is_not_said() -> None:
     assert terms()["vast"].egress_microusd_per_gib is None
     assert terms()["ec2"].max_run_s is None
     assert terms()["modal"].max_run_s == 86400
+    assert (terms()["gcp"].max_nodes, terms()["modal"].max_nodes) == (64, 1)
     assert (terms()["paperspace"].billing.step_s, terms()["ec2"].billing.minimum_s) == (3600, 60)
     assert [each.cloud for each in terms().values() if each.is_owned] == [
         "kubernetes",
         "slurm",
+        "ray",
         "workers",
+        "celery",
         "ssh",
         "local",
     ]

@@ -43,8 +43,11 @@ def _kinds(draw: st.DrawFn) -> Candidate:
         refused=draw(st.sampled_from(("", "", "over its limit"))),
         billing=draw(st.sampled_from((Billing(), Billing(step_s=60), Billing(step_s=3600, minimum_s=3600)))),
         max_run_s=draw(st.sampled_from((None, None, 30.0, 3600.0, 86_400.0))),
-        free=draw(st.sampled_from((None, None, 0, 2))),
+        free=draw(st.sampled_from((None, None, 0, 1, 2))),
         own=draw(st.booleans()),
+        shared=draw(st.booleans()),
+        max_nodes=draw(st.sampled_from((1, 2, 8))),
+        interconnect=draw(st.sampled_from(("", "ethernet", "efa"))),
     )
     return Candidate(
         offer=offer,
@@ -60,7 +63,7 @@ def _kinds(draw: st.DrawFn) -> Candidate:
 def _there(draw: st.DrawFn, kind: Candidate, zone: str) -> Candidate:
     offer = replace(
         kind.offer,
-        name=draw(st.sampled_from(("machine-0", "machine-1"))),
+        name=draw(st.sampled_from(("machine-0", "machine-1", "p4d.24xlarge"))),
         region=draw(st.sampled_from(("", "here", "there"))),
         zone=zone,  # tells apart what is otherwise the same
         price_microusd_per_hour=draw(PRICES),

@@ -184,6 +184,8 @@ def test_gpus_that_the_code_does_not_use_are_no_faster_and_said_to_be_idle() -> 
     first, second = rank(job(), [one, four], READ).ranked
     assert first.bill.wall_s == second.bill.wall_s
     assert "you pay for GPUs that the code does not use" in second.cons
+    free = replace(four, offer=replace(four.offer, price_microusd_per_hour=0))
+    assert all("you pay" not in con for con in rank(job(), [free], READ).ranked[0].cons)
 
 
 @pytest.mark.parametrize(("model", "first"), [("efficientnet_b0", "RTX4090"), ("wide_resnet101_2", "L40S")])

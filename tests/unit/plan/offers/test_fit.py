@@ -9,6 +9,7 @@ from tests.unit.plan.offers.candidate_builders import as_candidates
 from anygpu.events.offers import Offer
 from anygpu.plan.analyse.script import analyse
 from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.comparison import rank
 from anygpu.plan.offers.fit import has_resume_path, unsuitable_reason
 from anygpu.plan.offers.selection import JobConstraints, fit, make_plan
 from anygpu.spec.jobspec import JobSpec
@@ -64,9 +65,19 @@ UNFIT = [
     (A100, {"checkpoint": {}}, NO_RESUME),
     (A100, {"checkpoint": {"paths": ["*.pt"]}}, NO_RESUME),
     (BOX, {"resources": {"gpu": 1}}, "has no GPU, the job needs 1"),
-    (A100, {"resources": {"gpu": 2}}, "has 1 GPUs, the job needs 2"),
+    (A100, {"resources": {"gpu": 2}}, "has 1 GPU, the job needs 2"),
     (A100, {"resources": {"gpu": "H100"}}, "has NVIDIA A100, the job needs H100"),
     (A100, {"resources": {"gpu": {"count": 1, "memory_gib": 80}}}, "has 40 GiB per GPU, the job needs 80"),
+    (
+        BOX,
+        {"resources": {"nodes": 2}},
+        "runs a job on one machine only, the job needs 2 (resources.nodes)",
+    ),
+    (
+        replace(BOX, max_nodes=3),
+        {"resources": {"nodes": 4}},
+        "gives a job at most 3 machines, the job needs 4 (resources.nodes)",
+    ),
     (BOX, {"resources": {"cpus": 16}}, "has 8 CPUs, the job needs 16"),
     (BOX, {"resources": {"memory_gib": 64}}, "has 32 GiB of memory, the job needs 64"),
 ]
@@ -141,6 +152,31 @@ def test_a_job_that_has_a_checkpoint_and_every_trainer_may_be_interrupted() -> N
 
 def test_a_job_that_may_be_interrupted_takes_a_place_of_its_own_all_the_same() -> None:
     assert make_plan(spec(placement={"interruptible": "yes"}), as_candidates([A100, BOX])).choice == BOX
+
+
+UNREACHABLE = Offer(backend="lab", free=0, wait_reason="lab: the host does not answer", answered=False)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"resources": {"gpu": "A100:8", "nodes": 4}}, {"placement": {"region": "eu"}}, {"image": "torch:2"}],
+)
+def test_a_job_waits_for_a_backend_that_does_not_answer_whatever_it_needs(fields: dict[str, Any]) -> None:
+    plan = make_plan(spec(**fields), as_candidates([UNREACHABLE]))
+    assert (plan.choice, plan.reason) == (None, "lab: the host does not answer")
+    excluded = spec(**{**fields, "placement": {"forbidden": ["lab"]}})
+    assert make_plan(excluded, as_candidates([UNREACHABLE])).reason.endswith("(placement.forbidden)")
+
+
+def test_a_budget_is_not_too_small_while_a_backend_does_not_answer() -> None:
+    poor = JobConstraints(budget_left_microusd=1, min_run_s=3600)
+    assert not make_plan(spec(), as_candidates([A100, UNREACHABLE]), poor).beyond_budget
+
+
+def test_a_comparison_rejects_a_backend_that_does_not_answer_with_the_reason() -> None:
+    comparison = rank(spec(), as_candidates([BOX, UNREACHABLE]))
+    assert [each.candidate.offer for each in comparison.ranked] == [BOX]
+    assert [each.rejection for each in comparison.rejected] == ["lab: the host does not answer"]
 
 
 def test_a_closed_place_waits_and_an_avoided_one_comes_last() -> None:

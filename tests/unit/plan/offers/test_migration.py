@@ -15,7 +15,7 @@ from anygpu.plan.offers.migration import (
     CurrentRun,
     MigrationOption,
     MigrationPolicy,
-    RemainingWork,
+    RemainingTraining,
     cost_of_moving,
     cost_of_staying,
     evaluate_migration,
@@ -34,9 +34,9 @@ HERE = CurrentRun(offer=A10, price_microusd_per_hour=2_000_000, used_s=HOUR)
 STRATEGIES = st.sampled_from([None, "cheapest", "fastest", "balanced"])
 
 
-def left(hours: float, doubt: float = 1.1, **more: Any) -> RemainingWork:
+def left(hours: float, doubt: float = 1.1, **more: Any) -> RemainingTraining:
     seconds = hours * HOUR
-    return RemainingWork(work_s=Span(expected=seconds, low=seconds / doubt, high=seconds * doubt), **more)
+    return RemainingTraining(work_s=Span(expected=seconds, low=seconds / doubt, high=seconds * doubt), **more)
 
 
 def found(there: Offer, hours: float = 10, here: CurrentRun = HERE, **more: Any) -> MigrationOption:
@@ -189,7 +189,7 @@ WORK = st.builds(left, st.floats(0.01, 200), st.floats(1.0, 3.0), unsaved_s=st.f
 
 @given(there=OFFERS, work=WORK, strategy=STRATEGIES, price=PRICES, used_s=st.floats(0, 1e6))
 def test_it_never_moves_for_a_loss(
-    there: Offer, work: RemainingWork, strategy: str | None, price: int, used_s: float
+    there: Offer, work: RemainingTraining, strategy: str | None, price: int, used_s: float
 ) -> None:
     here = CurrentRun(
         offer=replace(A10, price_microusd_per_hour=price), price_microusd_per_hour=price, used_s=used_s
@@ -204,7 +204,7 @@ def test_it_never_moves_for_a_loss(
 
 @given(there=OFFERS, work=WORK, price=PRICES, strategy=STRATEGIES)
 def test_having_moved_it_does_not_want_to_go_back(
-    there: Offer, work: RemainingWork, price: int, strategy: str | None
+    there: Offer, work: RemainingTraining, price: int, strategy: str | None
 ) -> None:
     """As long as the other machine is as fast as was thought, and prices stay."""
     here = CurrentRun(
@@ -227,7 +227,9 @@ def test_having_moved_it_does_not_want_to_go_back(
 
 
 @given(work=WORK, price=PRICES, less=PRICES)
-def test_a_lower_price_there_never_makes_a_move_pay_less(work: RemainingWork, price: int, less: int) -> None:
+def test_a_lower_price_there_never_makes_a_move_pay_less(
+    work: RemainingTraining, price: int, less: int
+) -> None:
     low, high = sorted((price, less))
     cheaper, dearer = (
         evaluate_migration(HERE, work, Candidate(offer=replace(CHEAP, price_microusd_per_hour=each)))

@@ -42,6 +42,11 @@ CASES: list[tuple[tuple[Offer, ...], dict[str, Any], str]] = [
     (BOTH, {"placement": {"instance_type": "m11"}}, "the machine type 'm11'. Did you mean 'm1'?"),
     ((LOCAL,), {"resources": {"memory": "64GiB"}}, "local has 32 GiB of memory, the job needs 64"),
     (BOTH, {"resources": {"gpu": 1}}, "cloud can be interrupted, and nothing shows that the job can resume"),
+    (
+        BOTH,
+        {"resources": {"nodes": 2}},
+        "needs 2 machines (resources.nodes), and no configured backend gives",
+    ),
     ((), {}, "No configured backend has a machine for this job. Add a machine with `anygpu host add"),
 ]
 

@@ -22,6 +22,9 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
 
 BIG = analyse(SCRIPT.replace("resnet50", "vit_huge_patch14_224"))
+DISTRIBUTED = analyse(
+    SCRIPT.replace("opt =", "model = torch.nn.parallel.DistributedDataParallel(model)\nopt =")
+)
 
 
 CONDITIONS: list[tuple[str, Any]] = [
@@ -46,6 +49,7 @@ def jobs(draw: st.DrawFn) -> JobSpec:
     limits = {"max_cost": f"${draw(st.floats(0.01, 60)):.2f}"} if draw(st.booleans()) else {}
     resources = {"gpu": draw(st.sampled_from((0, 0, 1, 2, "A100")))}
     resources |= {"cpus": 8} if draw(st.booleans()) else {}
+    resources |= {"nodes": draw(st.sampled_from((1, 1, 2, 3)))}
     return from_mapping(
         {
             "script": "train.py",
@@ -101,7 +105,8 @@ def felt(candidate: Candidate, found: Bill) -> float:
 
 def exact(candidate: Candidate, found: Bill) -> float:
     """A cost that is not rounded."""
-    billed_s = found.runs * candidate.offer.billing.billed_s(round(found.wall_s.expected / found.runs))
+    each_s = candidate.offer.billing.billed_s(round(found.wall_s.expected / found.runs))
+    billed_s = found.nodes * found.runs * each_s
     return candidate.offer.price_microusd_per_hour * billed_s / 3600 + found.egress_microusd
 
 
@@ -109,7 +114,7 @@ def exact(candidate: Candidate, found: Bill) -> float:
 @given(
     jobs(),
     various_places(),
-    st.sampled_from((None, READ, BIG)),
+    st.sampled_from((None, READ, BIG, DISTRIBUTED)),
     st.one_of(st.none(), st.floats(0, 1e6)),
     st.sampled_from((None, remembered)),
 )

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+import anygpu.server.http.downloads
 import anygpu.server.process.state
 import anygpu.settings  # noqa: F401 - their errors register themselves
 from anygpu import errors
+from anygpu.backends.celery.broker import BrokerUnknown
+from anygpu.backends.kubernetes.cluster import AnswerLost
+from anygpu.backends.slurm.shell import ClusterOutcomeUnknown
 from anygpu.errors import InvalidSpec, NotFound, Problem, RateLimited, ReportGap, Unauthorized, every_error
 from anygpu.server.http.errors import (
     STATUS,
@@ -44,6 +48,12 @@ def test_an_error_without_a_status_has_that_of_its_parent() -> None:
         code = "odd"
 
     assert status_of(Odd()) == 409
+
+
+@pytest.mark.parametrize("kind", [AnswerLost, BrokerUnknown, ClusterOutcomeUnknown])
+def test_an_engine_that_does_not_answer_is_no_error_of_the_server(kind: type[errors.AnygpuError]) -> None:
+    assert (status_of(kind()), kind.retryable) == (503, True)
+    assert not issubclass(kind, errors.LaunchError)  # the attempt may run
 
 
 def test_a_problem_has_place_message_and_suggestion() -> None:

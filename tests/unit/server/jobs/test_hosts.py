@@ -1,7 +1,8 @@
 """Descriptions of the user's own machines."""
 
 from anygpu.backends.contract import HostGpu, HostReport
-from anygpu.server.jobs.hosts import render_host
+from anygpu.server.jobs.hosts import may_wait_for, render_host
+from anygpu.spec.load import from_mapping
 
 REPORT = HostReport(
     offer="rig-1",
@@ -36,3 +37,12 @@ def test_a_host_without_measurements_has_none() -> None:
 def test_a_host_that_does_not_answer_is_offline_with_the_reason() -> None:
     host = render_host("lab", HostReport(offer="rig-2", problem="rig-2 is off"), [], {})
     assert (host.online, host.problem, host.gpus) == (False, "rig-2 is off", [])
+
+
+def test_a_waiting_job_counts_for_hosts_that_it_may_use_and_that_have_its_gpus() -> None:
+    wanted = {"command": ["true"], "resources": {"gpu": 2}, "placement": {"allowed": ["lab"]}}
+    spec = from_mapping(wanted)
+    assert may_wait_for(spec, "lab", 2)
+    assert not may_wait_for(spec, "lab", 1)
+    assert not may_wait_for(spec, "other", 2)
+    assert may_wait_for(from_mapping({"command": ["true"]}), "other", 0)

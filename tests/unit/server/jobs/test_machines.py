@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from anygpu.backends.contract import Leftover
+from anygpu.control.ids import attempt_name
 from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptLaunching, Event
 from anygpu.events.view import JobView
-from anygpu.server.jobs.machines import load_inventory, visible_machines
+from anygpu.server.jobs.machines import OrphanMachine, load_inventory, visible_machines, with_origins
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.samples import jobs
 from anygpu.testing.samples.jobs import LAB, STRANGER
@@ -36,7 +37,7 @@ async def journal_with_a_running_attempt() -> tuple[MemoryJournal, JobView]:
     job_id = jobs.job_id(1)
     await journal.submit(LAB, job_id, jobs.job_submitted(), at_ms=jobs.START_MS)
     first = next(event for event in jobs.interrupted_job() if isinstance(event, AttemptLaunching))
-    launching = replace(first, offer=replace(first.offer, backend="cloud"))
+    launching = replace(first, name=attempt_name(job_id, 1), offer=replace(first.offer, backend="cloud"))
 
     def decide(_: JobView) -> list[Event]:
         return [launching]
@@ -51,6 +52,17 @@ async def test_a_listed_machine_without_an_attempt_is_an_orphan() -> None:
     inventory = await load_inventory(backends, journal)
     assert [(each.attempt.name, each.listed) for each in inventory.owned] == [(attempt.name, True)]
     assert [each.handle.name for each in inventory.orphans] == ["anygpu-other-1"]
+
+
+async def test_an_orphan_has_the_offer_of_the_attempt_that_it_was_rented_for() -> None:
+    journal, view = await journal_with_a_running_attempt()
+    name = view.attempts[-1].name
+    backends: Any = {"cloud": Provider(f"{name[:-1]}7", "anygpu-other-1"), "elsewhere": Provider(name)}
+    inventory = await load_inventory(backends, journal)
+    strangers = await with_origins(journal, inventory.orphans)
+    assert [each.origin for each in strangers] == [None, None, None]
+    (orphan,) = await with_origins(journal, [OrphanMachine(backend="cloud", handle=Handle(name=name))])
+    assert orphan.origin == view.attempts[-1]
 
 
 async def test_resources_of_a_live_attempt_and_shared_ones_are_not_leftovers() -> None:

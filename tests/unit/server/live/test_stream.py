@@ -24,7 +24,7 @@ from anygpu.server.live.stream import (
     follow_job,
     follow_project,
 )
-from anygpu.store.reports import MetricPoint, ReportBatch
+from anygpu.store.reports import MetricPoint, ReportBatch, report_number
 from anygpu.store.scope import AnyScope
 from anygpu.tenancy.stream_access import StreamAccess
 from anygpu.testing.memory.journal import MemoryJournal
@@ -118,6 +118,24 @@ async def test_a_finished_job_is_replayed_and_ends(world: World) -> None:
     positions = [message["after"] for message in messages if message["kind"] == "event"]
     assert positions == list(range(1, 2 + len(jobs.interrupted_job())))
     assert messages[-1] == {"kind": "end", "status": "completed"}
+
+
+async def test_each_node_of_an_attempt_has_its_own_log_in_the_stream(world: World) -> None:
+    job_id = await world.submit()
+    await world.happens(job_id, *jobs.interrupted_job())
+    await world.reports(job_id, 1, b"of node 0")
+    await world.reports(job_id, report_number(1, 1), b"of node 1, attempt 1")
+    await world.reports(job_id, report_number(2, 1), b"of node 1, attempt 2")
+    messages = await (await world.follow(job_id, StreamPosition(node=1))).rest()
+    logs = [
+        (each["attempt"], each["node"], base64.b64decode(each["data"]))
+        for each in messages
+        if each["kind"] == "log"
+    ]
+    assert logs == [(1, 1, b"of node 1, attempt 1"), (2, 1, b"of node 1, attempt 2")]
+    cursor = StreamPosition(node=1, attempt=1, log=len(b"of node 1"))
+    found = await (await world.follow(job_id, cursor)).next("log")
+    assert base64.b64decode(found["data"]) == b", attempt 1"
 
 
 class LateJournal(MemoryJournal):
@@ -284,6 +302,45 @@ async def test_events_of_another_process_are_found_by_polling(world: World) -> N
     await world.reports(job_id, 1, b"from afar")
     assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 2
     assert base64.b64decode((await job.next("log"))["data"]) == b"from afar"
+
+
+async def test_events_of_another_process_after_one_of_this_process_are_found(world: World) -> None:
+    """The newest event that this process has committed is not the newest event."""
+    hub = Hub(max_read_age_s=0.005)
+    sources = replace(world.sources, hub=hub, poll_s=0.01)
+    job_id = await world.submit(1)
+    project = Following(follow_project(sources, LAB, 0, StreamAccess()))
+    job = Following(
+        follow_job(sources, LAB, await world.view(job_id), StreamPosition(), ALL_KINDS, StreamAccess())
+    )
+    await asyncio.gather(project.next("event"), job.next("event"))
+    launching, *others = jobs.attempt_training()
+    await world.happens(job_id, launching)
+    hub.on_commit(await world.journal.events(LAB, after=1, limit=1))  # this process has committed it
+    assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 2
+    await world.happens(job_id, *others)
+    assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 3
+
+
+async def test_events_of_another_process_are_found_while_reports_arrive(world: World) -> None:
+    hub = Hub(max_read_age_s=0.005)
+    sources = replace(world.sources, hub=hub, poll_s=0.05)
+    job_id = await world.submit(1)
+    await world.happens(job_id, *jobs.attempt_training())
+    view = await world.view(job_id)
+    job = Following(follow_job(sources, LAB, view, StreamPosition(after=1), ALL_KINDS, StreamAccess()))
+
+    async def report() -> None:
+        while True:
+            await world.reports(job_id, 1, b"x")
+            hub.on_report(job_id)
+            await asyncio.sleep(0.01)
+
+    reporting = asyncio.create_task(report())
+    positions = [(await job.next("event"))["after"] for _ in range(view.position - 1)]
+    await world.happens(job_id, jobs.checkpoint_saved(1))
+    assert (await asyncio.wait_for(job.next("event"), 30))["after"] == positions[-1] + 1
+    reporting.cancel()
 
 
 async def test_many_followers_of_one_job_share_one_read(world: World) -> None:

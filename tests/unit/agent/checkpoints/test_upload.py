@@ -1,0 +1,37 @@
+"""How the agent describes a file to the server: its size, its hash and its chunks."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from anygpu.agent.checkpoints.upload import FileDescription
+
+
+def hash_of(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"abc", id="one chunk"),
+        pytest.param(b"abcd", id="exactly one chunk"),
+        pytest.param(b"abcdefghij", id="three chunks"),
+        pytest.param(b"abcdabcd", id="equal chunks"),
+    ],
+)
+def test_a_file_is_described_by_its_hash_and_the_hashes_of_its_chunks(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(data)
+    parts = [data[offset : offset + 4] for offset in range(0, len(data), 4)]
+    described = FileDescription(str(path), "weights/model.bin", chunk_bytes=4)
+    assert described.file == {
+        "path": "weights/model.bin",
+        "size": len(data),
+        "sha256": hash_of(data),
+        "chunks": [{"size": len(part), "sha256": hash_of(part)} for part in parts],
+    }
+    stored = {name: b"".join(chunk.blocks()) for name, chunk in described.chunks.items()}
+    assert stored == {hash_of(part): part for part in parts}

@@ -1,0 +1,191 @@
+"""The backend with commands that behave as Slurm's do in trouble. The real ones are in tests/clusters/slurm."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.backends.slurm.recorded import FACTS
+
+from anygpu.backends.contract import LaunchRequest, MachineState
+from anygpu.backends.registry import BackendContext
+from anygpu.backends.relay.contract import Relays
+from anygpu.backends.slurm import backend as module
+from anygpu.backends.slurm.backend import SlurmBackend
+from anygpu.backends.slurm.options import SlurmOptions
+from anygpu.backends.slurm.parse import split_sections
+from anygpu.backends.slurm.shell import COMMAND_TIMEOUT_S, ClusterOutcomeUnknown, LocalShell, ShellResult
+from anygpu.errors import LaunchRefused, NoQuota
+from anygpu.events.offers import Handle, Offer
+from anygpu.spec.sections import Resources
+
+NAME = f"anygpu-{'ab' * 16}-1"
+LAUNCH = LaunchRequest(
+    name=NAME,
+    job_id="j",
+    attempt=1,
+    ticket="TICKET",
+    agent_url="http://127.0.0.1:9",
+    resources=Resources(),
+)
+OFFER = Offer(backend="lab", name="gpu/cpu", cpus=8)
+SECTIONS = split_sections(FACTS)
+
+
+class Commands(LocalShell):
+    """Runs shell programs with stand-ins for the commands of Slurm, and counts the programs that run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__({"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)})
+        self._folder = folder
+        self.greeting = ""
+        self.put("sinfo", f"cat <<'END'\n{SECTIONS['nodes']}END")
+        parts = "\n".join(
+            f"{name}) cat <<'END'\n{SECTIONS[f'{name}s']}END\n;;" for name in ("partition", "reservation")
+        )
+        self.put("scontrol", f'case "$2" in\n{parts}\nesac')
+        for name in ("squeue", "sbatch", "scancel", "sacct"):
+            self.put(name, "exit 0")
+
+    def put(self, name: str, program: str) -> None:
+        (self._folder / name).write_text(f"#!/bin/sh\n{program}\n")
+        (self._folder / name).chmod(0o755)
+
+    async def run(
+        self, program: str, data: bytes = b"", *, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> ShellResult:
+        done = await super().run(program, data, timeout_s=timeout_s)
+        return ShellResult(done.code, self.greeting + done.output, done.errors)
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    return Commands(tmp_path)
+
+
+def open_backend(commands: Any) -> SlurmBackend:
+    return SlurmBackend("lab", SlurmOptions(), secret=b"s", agent_target=("127.0.0.1", 9), shell=commands)
+
+
+@pytest.fixture
+async def backend(commands: Commands) -> Any:
+    made = open_backend(commands)
+    yield made
+    await made.close()
+
+
+async def test_the_number_of_a_job_is_found_after_greetings_of_the_site(
+    commands: Commands, backend: SlurmBackend
+) -> None:
+    commands.greeting = "Welcome to the cluster!\nMaintenance on Monday.\n"
+    commands.put("sbatch", "echo 'Checking your account ... OK'; echo '77;main'")
+    handle = await backend.launch(LAUNCH, OFFER)
+    assert handle.native == {"job": 77}
+    commands.put("squeue", "echo 77")
+    again = await backend.launch(LAUNCH, OFFER)
+    assert again.native == {"job": 77}
+
+
+async def test_a_submission_that_prints_no_number_has_an_unknown_outcome(
+    commands: Commands, backend: SlurmBackend
+) -> None:
+    commands.put("sbatch", "exit 0")
+    with pytest.raises(ClusterOutcomeUnknown):
+        await backend.launch(LAUNCH, OFFER)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("Batch job submission failed: Resource temporarily unavailable", NoQuota),
+        ("Slurm temporarily unable to accept job, sleeping and retrying", NoQuota),
+        ("Batch job submission failed: Message receive failure", ClusterOutcomeUnknown),
+        ("Batch job submission failed: Protocol authentication error", ClusterOutcomeUnknown),
+        ("Batch job submission failed: Invalid qos specification", LaunchRefused),
+    ],
+)
+async def test_refusals_of_sbatch_are_told_apart(
+    commands: Commands, backend: SlurmBackend, message: str, error: type[Exception]
+) -> None:
+    commands.put("sbatch", f"echo 'sbatch: error: {message}' >&2; exit 1")
+    with pytest.raises(error, match=message) as raised:
+        await backend.launch(LAUNCH, OFFER)
+    assert type(raised.value) is error
+
+
+@pytest.mark.parametrize("host", [None, "me@login"])
+async def test_the_relay_of_the_cluster_is_polled_as_the_settings_say(
+    tmp_path: Path, host: str | None
+) -> None:
+    context = BackendContext(
+        secret=b"s",
+        agent_target=("127.0.0.1", 9),
+        pins=tmp_path,
+        on_change=lambda name: None,
+        relays=Relays(poll_s=7),
+    )
+    made = await module.open_backend("lab", SlurmOptions(host=host, directory=str(tmp_path)), context)
+    assert made.relay is not None
+    assert made.relay.poll_s == 7
+    await made.close()
+
+
+class Unanswered(Commands):
+    """A connection that is lost whenever sacct runs."""
+
+    async def run(
+        self, program: str, data: bytes = b"", *, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> ShellResult:
+        if "sacct" in program:
+            raise ClusterOutcomeUnknown("the database does not answer")
+        return await super().run(program, data, timeout_s=timeout_s)
+
+
+async def test_accounting_that_does_not_answer_does_not_hide_the_end_of_a_job(tmp_path: Path) -> None:
+    backend = open_backend(Unanswered(tmp_path))
+    observed = await backend.probe(Handle(name=NAME, native={"job": 7}))
+    assert observed.state is MachineState.GONE
+    await backend.close()
+
+
+class Deliveries(Commands):
+    """Notes how many deliveries run at the same time. They do not end by themselves."""
+
+    deliveries = most = 0
+
+    async def run(
+        self, program: str, data: bytes = b"", *, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> ShellResult:
+        if "--deliver" not in program:
+            return await super().run(program, data, timeout_s=timeout_s)
+        async with self._sessions:
+            self.deliveries += 1
+            self.most = max(self.most, self.deliveries)
+            await asyncio.sleep(1000)
+        raise AssertionError("it must not end")
+
+
+async def test_many_deliveries_leave_sessions_for_queries(tmp_path: Path) -> None:
+    shell = Deliveries(tmp_path)
+    backend = open_backend(shell)
+    for number in range(12):
+        await backend.deliver(Handle(name=f"{NAME}{number}"))
+    while shell.deliveries < 2:
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(30):
+        assert (await backend.probe(Handle(name=NAME))).state is MachineState.ABSENT
+    assert shell.most == 2
+    await backend.close()
+
+
+async def test_a_command_that_hangs_is_ended_with_its_shell(tmp_path: Path) -> None:
+    shell = LocalShell()
+    with pytest.raises(ClusterOutcomeUnknown):
+        await shell.run(f"sh -c 'echo $$ > {tmp_path}/pid; sleep 1000'; true", timeout_s=1)
+    pid = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)

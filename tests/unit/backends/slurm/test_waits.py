@@ -1,0 +1,105 @@
+"""How long a job would wait, by the answers of `sbatch --test-only`."""
+
+import pytest
+
+from anygpu.backends.slurm.options import SlurmOptions
+from anygpu.backends.slurm.parse import SECTION
+from anygpu.backends.slurm.script import ClusterPlace
+from anygpu.backends.slurm.shell import ShellResult
+from anygpu.backends.slurm.waits import UNKNOWN_WAIT_S, ExpectedWait, WaitEstimator, read_answer
+from anygpu.events.offers import Offer
+from anygpu.spec.sections import Resources
+
+NOW_S = 1_760_000_000
+STARTS = "sbatch: Job 7 to start at 1760000600 using 2 processors on nodes n1 in partition gpu\n"
+REFUSED = "allocation failure: Requested node configuration is not available\n"
+TEMPORARY = [
+    "allocation failure: Unable to contact slurm controller (connect failure)\n",
+    "allocation failure: Socket timed out on send/recv operation\n",
+    "allocation failure: Zero Bytes were transmitted or received\n",
+    "allocation failure: Slurm backup controller in standby mode\n",
+    "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n",
+    "sbatch: error: AssocMaxSubmitJobLimit\n"
+    "allocation failure: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
+]
+
+
+def test_a_start_time_is_a_wait_from_now() -> None:
+    assert read_answer(STARTS, NOW_S) == ExpectedWait(600.0)
+    assert read_answer(STARTS, NOW_S + 900) == ExpectedWait(0.0)
+
+
+def test_without_a_start_time_the_wait_is_unknown() -> None:
+    assert read_answer("", NOW_S) == ExpectedWait(UNKNOWN_WAIT_S)
+    assert read_answer("sbatch: please wait\n", NOW_S) == ExpectedWait(UNKNOWN_WAIT_S)
+
+
+def test_a_refusal_is_passed_on_without_control_characters() -> None:
+    wait = read_answer(f"note\n{REFUSED}", NOW_S)
+    assert wait.refused == "Slurm refuses the request: Requested node configuration is not available"
+    assert "\x1b" not in read_answer("sbatch: error: \x1b[31mno\n", NOW_S).refused
+
+
+@pytest.mark.parametrize("text", TEMPORARY)
+def test_an_answer_that_will_change_by_itself_is_no_refusal(text: str) -> None:
+    assert read_answer(text, NOW_S) == ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Requested nodes are busy",
+        "Required node not available (down, drained or reserved)",
+        "Required partition not available (inactive or drain)",
+    ],
+)
+def test_a_job_that_slurm_would_queue_is_not_refused(reason: str) -> None:
+    assert read_answer(f"allocation failure: {reason}\n", NOW_S) == ExpectedWait(UNKNOWN_WAIT_S)
+
+
+class RecordingShell:
+    """Gives the same answer for every offer, and keeps the programs it was asked to run."""
+
+    name = "login"
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.programs: list[str] = []
+
+    async def run(self, program: str, data: bytes = b"", *, timeout_s: float = 60.0) -> ShellResult:
+        self.programs.append(program)
+        count = program.count("sbatch --test-only")
+        return ShellResult(0, "".join(f"{SECTION}{number}\n{self.answer}" for number in range(count)), "")
+
+    async def close(self) -> None:
+        return None
+
+
+def offers(*names: str) -> list[Offer]:
+    return [Offer(backend="lab", name=name, cpus=4) for name in names]
+
+
+async def test_all_offers_are_asked_for_in_one_program_and_remembered() -> None:
+    shell = RecordingShell(STARTS)
+    estimator = WaitEstimator(shell, SlurmOptions())
+    place = ClusterPlace(root="/home/ada", owner="abc")
+    need = Resources()
+    for _ in range(2):
+        waits = await estimator.waits(offers("gpu", "long"), need, place, NOW_S)
+        assert waits == {"gpu": ExpectedWait(600.0), "long": ExpectedWait(600.0)}
+    assert len(shell.programs) == 1
+    await estimator.waits(offers("gpu", "new"), need, place, NOW_S)
+    assert [program.count("sbatch --test-only") for program in shell.programs] == [2, 1]
+
+
+@pytest.mark.parametrize("text", TEMPORARY)
+async def test_slurm_is_asked_again_after_a_temporary_answer(text: str) -> None:
+    shell = RecordingShell(text)
+    estimator = WaitEstimator(shell, SlurmOptions())
+    place = ClusterPlace(root="/home/ada", owner="abc")
+    [wait] = (await estimator.waits(offers("gpu"), Resources(), place, NOW_S)).values()
+    assert (wait.wait_s, wait.refused) == (UNKNOWN_WAIT_S, "")
+    shell.answer = STARTS
+    assert await estimator.waits(offers("gpu"), Resources(), place, NOW_S) == {"gpu": ExpectedWait(600.0)}
+    shell.answer = text
+    assert await estimator.waits(offers("gpu"), Resources(), place, NOW_S) == {"gpu": ExpectedWait(600.0)}

@@ -1,0 +1,201 @@
+"""Attempts on several nodes: claims, the common start, the end of a node and what it means for the others."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.control.agents.test_service import LAB, TICKETS, Server, manifest
+from tests.unit.control.jobs_in_states import launching
+
+from anygpu.control.agents.gang import find_cause
+from anygpu.control.agents.tickets import AttemptKey
+from anygpu.control.reconcile.verdict import failure_of
+from anygpu.errors import AlreadyClaimed, InvalidReport
+from anygpu.events.facts import Blame, MemoryUse
+from anygpu.events.types import CancelRequested, JobSubmitted
+from anygpu.events.view import JobView, NodeView
+from anygpu.spec.load import from_mapping
+from anygpu.store.reports import MetricPoint, ReportBatch, report_number
+from anygpu.store.scope import SYSTEM
+
+READY = {"address": "10.0.0.1", "port": 4000}
+DONE = {"outcome": "exited", "exit_code": 0}
+STOPPED_BY_PEER = {"outcome": "stopped", "message": "peer"}
+STOP = [{"kind": "stop", "reason": "peer"}]
+
+
+def key(node: int) -> AttemptKey:
+    return AttemptKey("job", 1, f"agent{node}", node)
+
+
+class Gang(Server):
+    """A server with an attempt on several nodes."""
+
+    async def submit_nodes(self, nodes: int) -> "Gang":
+        spec = from_mapping({"script": "train.py", "resources": {"nodes": nodes}})
+        await self.journal.submit(LAB, "job", JobSubmitted(spec=spec), at_ms=1)
+        await self.write(replace(launching(), nodes=nodes))
+        return self
+
+    async def claim_node(self, node: int) -> dict[str, Any]:
+        return await self.desk.claim(TICKETS.ticket("job", 1), f"agent{node}", {"hostname": "h"}, node)
+
+    async def start(self, nodes: int = 2) -> "Gang":
+        await self.submit_nodes(nodes)
+        for node in range(nodes):
+            await self.claim_node(node)
+        for node in range(nodes):
+            await self.desk.ready(key(node), READY)
+        return self
+
+    async def view(self) -> JobView:
+        return await self.journal.view(SYSTEM, "job")
+
+    async def orders(self, node: int) -> Any:
+        return (await self.desk.orders(key(node)))["orders"]
+
+
+async def test_each_node_has_its_own_claimant_token_and_name() -> None:
+    server = await Gang().submit_nodes(2)
+    first, second = await server.claim_node(0), await server.claim_node(1)
+    assert await server.claim_node(1) == second
+    assert [server.desk.authenticate(each["token"]) for each in (first, second)] == [key(0), key(1)]
+    assert [each["name"] for each in (first, second)] == ["anygpu-job-1", "anygpu-job-1-n1"]
+    assert second["work"]["ranks"] == {"node": 1, "nodes": 2, "launcher": "none", "processes_per_node": 1}
+    with pytest.raises(AlreadyClaimed, match="node 1"):
+        await server.desk.claim(TICKETS.ticket("job", 1), "twin", {}, 1)
+    with pytest.raises(InvalidReport, match="has 2 nodes"):
+        await server.desk.claim(TICKETS.ticket("job", 1), "third", {}, 2)
+
+
+async def test_no_node_starts_before_all_are_ready() -> None:
+    server = await Gang().submit_nodes(2)
+    await server.claim_node(0)
+    assert await server.desk.ready(key(0), READY) == {"start": False, "missing": [1], "orders": []}
+    await server.claim_node(1)
+    started = await server.desk.ready(key(1), {"address": "10.0.0.2", "port": 5000})
+    assert started == await server.desk.ready(key(0), READY)
+    assert (started["start"], started["master_addr"], started["master_port"]) == (True, "10.0.0.1", 4000)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"address": "", "port": 1}, {"address": "a\n", "port": 1}, {"address": "a", "port": 0}]
+)
+async def test_a_node_must_say_where_it_is_reached(body: dict[str, Any]) -> None:
+    server = await Gang().submit_nodes(2)
+    await server.claim_node(0)
+    with pytest.raises(InvalidReport, match="`address`"):
+        await server.desk.ready(key(0), body)
+
+
+async def test_reports_are_stored_by_node_and_metrics_only_of_node_0() -> None:
+    server = await Gang().start()
+    point = MetricPoint("loss", 1, 1.0, 0.5)
+    for node in (0, 1):
+        batch = ReportBatch(
+            first=1, last=2, logs=[(1, b"node %d\n" % node)], points=[(2, [point])], progress={"step": 1}
+        )
+        await server.desk.report(key(node), batch)
+    logs = [
+        (await server.evidence.log("job", report_number(1, node), offset=0, limit=99)).data for node in (0, 1)
+    ]
+    assert logs == [b"node 0\n", b"node 1\n"]
+    rows = [await server.evidence.state("job", report_number(1, node)) for node in (0, 1)]
+    assert [(row.marks.metric_points, dict(row.progress), row.acked) for row in rows] == [
+        (1, {"step": 1}, 2),
+        (0, {}, 2),
+    ]
+
+
+async def test_only_node_0_publishes_files() -> None:
+    server = await Gang().start()
+    await server.desk.begin_checkpoint(key(0), manifest(4))
+    with pytest.raises(InvalidReport, match="node 0 publishes"):
+        await server.desk.begin_checkpoint(key(1), manifest(4))
+
+
+async def test_the_attempt_ends_with_its_last_node() -> None:
+    server = await Gang().start()
+    assert await server.desk.end(key(0), {**DONE, "step": 7}) == {"ok": True, "wait": True}
+    assert await server.desk.end(key(0), {**DONE, "step": 7}) == {"ok": True, "wait": True}
+    assert await server.orders(0) == await server.orders(1) == []
+    assert await server.desk.end(key(1), DONE) == {"ok": True}
+    attempt = (await server.view()).attempts[0]
+    assert (attempt.is_over, attempt.outcome, attempt.exit_code, attempt.step) == (True, "exited", 0, 7)
+    assert failure_of(attempt) is None
+    assert await server.orders(0) == [{"kind": "cancel"}]
+
+
+async def test_an_agent_that_failed_itself_does_not_wait_for_the_other_nodes() -> None:
+    server = await Gang().start()
+    failed = {"outcome": "agent_lost", "last_seq": 0}
+    assert await server.desk.end(key(1), failed) == {"ok": True}
+    assert not (await server.view()).attempts[0].nodes[1].has_ended
+    assert await server.desk.end(key(0), DONE) == {"ok": True, "wait": True}
+    assert await server.desk.end(key(0), failed) == {"ok": True, "wait": True}
+
+
+async def test_a_failed_node_stops_the_others_and_is_the_cause() -> None:
+    server = await Gang().start(3)
+    await server.desk.end(key(1), {"outcome": "exited", "exit_code": 3, "message": "boom"})
+    assert [await server.orders(node) for node in (0, 1, 2)] == [STOP, [], STOP]
+    await server.desk.end(key(0), STOPPED_BY_PEER)
+    await server.desk.end(key(2), STOPPED_BY_PEER)
+    failure = failure_of((await server.view()).attempts[0])
+    assert failure is not None
+    assert (failure.code, failure.blame) == ("exit_code", Blame.USER)
+
+
+async def test_a_killed_rank_is_retried_although_the_others_failed_by_themselves() -> None:
+    server = await Gang().start(2)
+    await server.desk.end(
+        key(0), {"outcome": "exited", "exit_code": 1, "message": "connection closed by peer"}
+    )
+    await server.desk.end(key(1), {"outcome": "exited", "signal": 9})
+    failure = failure_of((await server.view()).attempts[0])
+    assert failure is not None
+    assert (failure.code, failure.blame) == ("killed", Blame.INFRASTRUCTURE)
+
+
+async def test_a_stop_and_a_cancel_reach_all_nodes() -> None:
+    server = await Gang().start()
+    await server.desk.leave(key(1), {"message": "the provider takes the machine away"})
+    await server.desk.leave(key(1), {"message": "again"})
+    assert await server.orders(0) == await server.orders(1) == [{"kind": "stop", "reason": "preempt"}]
+    assert (await server.view()).attempts[0].stop_message == "node 1: the provider takes the machine away"
+    await server.desk.end(key(1), {"outcome": "stopped", "message": "preempt"})
+    assert await server.orders(0) == [{"kind": "stop", "reason": "preempt"}]  # not "peer": it may save first
+    await server.write(CancelRequested())
+    assert await server.orders(0) == [{"kind": "cancel"}]
+
+
+async def test_the_time_limit_that_one_node_reaches_first_ends_the_job() -> None:
+    server = await Gang().start()
+    await server.desk.leave(key(1), {"message": "timeout", "reason": "timeout"})
+    assert await server.orders(0) == [{"kind": "stop", "reason": "timeout"}]
+    await server.desk.end(key(1), {"outcome": "timeout", "message": "timeout"})
+    await server.desk.end(key(0), {"outcome": "timeout", "message": "timeout"})
+    failure = failure_of((await server.view()).attempts[0])
+    assert failure is not None
+    assert (failure.code, failure.blame) == ("timeout", Blame.PLATFORM), "it is not tried again"
+
+
+OOM = MemoryUse(oom_killed=True)
+CASES: list[tuple[list[dict[str, Any]], int]] = [
+    ([DONE, DONE], 0),
+    ([DONE, {"outcome": "exited", "exit_code": 1}], 1),
+    ([{"outcome": "exited", "exit_code": 1}, {"outcome": "exited", "exit_code": 137}], 1),
+    ([{"outcome": "exited", "exit_code": 1}, {"outcome": "exited", "exit_code": 1, "memory": OOM}], 1),
+    ([{"outcome": "exited", "signal": 9}, {"outcome": "failed_to_start"}], 1),
+    ([{"outcome": "exited", "signal": 15}, {"outcome": "stopped", "message": "preempt"}], 1),
+    ([{"outcome": "stopped", "message": "preempt"}, {"outcome": "timeout"}], 1),
+    ([STOPPED_BY_PEER, {"outcome": "exited", "exit_code": 2}], 1),
+    ([{"outcome": "exited", "exit_code": 2}, {"outcome": "exited", "exit_code": 2}], 0),
+]
+
+
+@pytest.mark.parametrize(("ends", "cause"), CASES)
+def test_the_cause_of_an_end_is_the_node_that_did_not_only_lose_the_others(
+    ends: list[dict[str, Any]], cause: int
+) -> None:
+    assert find_cause([NodeView(ended_at_ms=1, **end) for end in ends]) == cause
