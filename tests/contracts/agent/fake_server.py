@@ -50,6 +50,8 @@ class FakeServer:
         self.committed: list[str] = []
         self.end: dict[str, Any] | None = None
         self.rejecting: int | None = None
+        self.urls: list[str] = []  # as an answer of several servers lists them
+        self.upload_base = ""  # the address in the URLs of uploads
         self.fault: Callable[[str, int], Fault] = lambda path, count: None
         self.changed = threading.Condition()
         self._connections: list[socket.socket] = []
@@ -133,6 +135,8 @@ class FakeServer:
             return 200, self.files[split.path]
         if split.path == "/agent/v1/claim":
             return self._claim(json.loads(body))
+        if self.rejecting is None and not token:
+            return 401, {"code": "unauthorized", "title": "there is no token"}
         if self.rejecting is not None or token != f"Bearer {self.token}":
             return self.rejecting or 401, {"code": "unknown_token", "title": "who are you"}
         return self._handle_authenticated(split.path, query, body)
@@ -153,7 +157,8 @@ class FakeServer:
         return self._offer(store, json.loads(body))
 
     def _state(self) -> dict[str, Any]:
-        return {"acked": self.expected - 1, "lease_s": self.assignment["lease_s"], "orders": self.orders}
+        state = {"acked": self.expected - 1, "lease_s": self.assignment["lease_s"], "orders": self.orders}
+        return {**state, "urls": self.urls} if self.urls else state
 
     def _claim(self, request: dict[str, Any]) -> tuple[int, Any]:
         if self.claimant not in (None, request["claimant"]):
@@ -189,7 +194,7 @@ class FakeServer:
             number = f"{'c' if store is self.checkpoints else 'a'}{next(self._ids)}"
             store[number] = request
             uploads = [
-                {"sha256": sha, "url": f"/blob/{sha}", "method": "PUT"}
+                {"sha256": sha, "url": f"{self.upload_base}/blob/{sha}", "method": "PUT"}
                 for sha in _chunks(request)
                 if sha not in self.blobs
             ]

@@ -30,6 +30,7 @@ time.sleep(2)
 ORDERS = {"just before": ("save(epoch)", "pass"), "just after": ("pass", "save(epoch)")}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["ckpt/last.pt", "ckpt/epoch_{:04d}.pt"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_file_saved_beside_the_line_of_its_epoch_is_labelled_with_that_epoch(

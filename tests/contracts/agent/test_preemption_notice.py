@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 
@@ -39,8 +40,12 @@ def metadata() -> Iterator[MetadataService]:
 
 
 def watching(agent: Agent, kind: str) -> None:
+    with_ticket(agent, notices=kind)
+
+
+def with_ticket(agent: Agent, **fields: object) -> None:
     ticket = agent.directory / "ticket.json"
-    ticket.write_text(json.dumps({**json.loads(ticket.read_text()), "notices": kind}))
+    ticket.write_text(json.dumps({**json.loads(ticket.read_text()), **fields}))
 
 
 def is_on(agent: Agent) -> Callable[[], bool]:
@@ -149,3 +154,64 @@ def test_without_a_notice_source_nothing_is_polled(play: Play, metadata: Metadat
     watching(agent, "")
     assert agent.run(**metadata.env) == 0
     assert metadata.asked == []
+
+
+def test_a_sigterm_of_an_engine_with_a_known_grace_is_a_notice_with_that_time(play: Play) -> None:
+    agent = play({"code": STUBBORN, "checkpoint": {"paths": ["ckpt/*.pt"], "every_s": 600}, "grace_s": 600})
+    with_ticket(agent, sigterm_notice_s=8)
+    process = agent.start()
+    agent.server.wait_for(is_on(agent))
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert agent.finish() == 0
+    assert time.monotonic() - began < 8
+    assert [content(agent.server, one["files"][0]) for one in saved(agent.server)] == [b"what is there"]
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("stopped", 9)
+    assert "the engine sent SIGTERM" in agent.server.end["message"]
+
+
+def test_the_notice_of_a_time_limit_leaves_the_script_its_time(play: Play) -> None:
+    agent = play({"code": SAVING, "grace_s": 0.1})
+    with_ticket(agent, sigterm_notice_s=0.2, sigurg_notice_s=60)
+    process = agent.start()
+    agent.server.wait_for(is_on(agent))
+    process.send_signal(signal.SIGURG)
+    assert agent.finish() == 0
+    assert [one["step"] for one in saved(agent.server)] == [7]
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)
+    assert "the engine's time limit approaches" in agent.server.end["message"]
+
+
+def test_an_end_before_the_time_limit_shortens_the_notice(play: Play) -> None:
+    agent = play({"code": STUBBORN, "grace_s": 600})
+    with_ticket(agent, sigterm_notice_s=4, sigurg_notice_s=600)
+    process = agent.start()
+    agent.server.wait_for(is_on(agent))
+    process.send_signal(signal.SIGURG)
+    agent.server.wait_for(lambda: b"time limit" in agent.server.log)
+    process.send_signal(signal.SIGTERM)
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert "the engine sent SIGTERM" in agent.server.end["message"]
+
+
+def test_a_job_that_its_engine_killed_before_the_agent_noticed_is_preempted(play: Play) -> None:
+    """Slurm sends SIGTERM to all processes of a job, one after the other."""
+    agent = play({"code": "import os, signal; print('on', flush=True); os.kill(os.getpid(), signal.SIGTERM)"})
+    with_ticket(agent, sigterm_notice_s=8)
+    process = agent.start()
+    agent.server.wait_for(lambda: b"on" in agent.server.log)
+    process.send_signal(signal.SIGTERM)
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert agent.server.end["outcome"] == "stopped"
+
+
+def test_an_agent_that_runs_in_the_image_starts_no_container(play: Play) -> None:
+    agent = play({"code": "print('inside')", "image": "some/image", "setup": ["echo set up"]})
+    with_ticket(agent, in_image=True, remote=True)
+    assert agent.run(PATH="/usr/bin:/bin") == 0
+    assert agent.server.log.endswith(b"inside\n")
+    assert b"set up" in agent.server.log

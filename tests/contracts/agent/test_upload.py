@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.contracts.agent.agent_process import Agent
 from tests.contracts.agent.job_files import content, results, saved
 
@@ -24,6 +25,16 @@ for step in (1, 2, 3):
     found = {one["step"]: content(agent.server, one["files"][0]) for one in saved(agent.server)}
     assert found == {step: bytes([step]) * 3_000_000 for step in (1, 2, 3)}
     assert saved(agent.server)[0]["files"][0]["path"] == "last.pt"
+
+
+@pytest.mark.parametrize(("variable", "recorded"), [("4", 4), ("auto", 1), ("0", 1), ("9" * 30, 1), ("", 1)])
+def test_a_checkpoint_records_the_number_of_processes_that_the_job_states(
+    play: Play, variable: str, recorded: int
+) -> None:
+    code = "import anygpu\nopen('m.pt', 'wb').write(b'm')\nanygpu.checkpoint('m.pt', step=7)"
+    agent = play({"code": code, "env": {"WORLD_SIZE": variable}})
+    assert agent.run() == 0
+    assert [one["world_size"] for one in saved(agent.server)] == [recorded]
 
 
 def test_damaged_and_dropped_uploads_are_repeated(play: Play) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from pathlib import Path
 
 from tests.contracts.agent.agent_process import Agent
@@ -19,6 +20,7 @@ class Tunnel:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = [self._listener]
         self.silent = False
+        self.pause_s = 0.0  # after each 64 KiB, as on a slow connection
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -53,6 +55,7 @@ class Tunnel:
             while data := source.recv(65536):
                 if not self.silent:
                     target.sendall(data)
+                time.sleep(self.pause_s * len(data) / 65536)
             target.shutdown(socket.SHUT_WR)
 
 

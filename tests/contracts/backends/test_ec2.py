@@ -1,6 +1,7 @@
 """EC2's adapter on the simulator, which boto3 cannot tell from AWS: real SSH, faults, prices, the meter."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -240,3 +241,19 @@ async def _metered(provider: MeteredProvider, machine: CloudMachine) -> int | No
             return found
         await asyncio.sleep(0.05)
     return None
+
+
+async def test_the_native_request_is_shown_without_creating_anything_or_any_key(
+    provider: ec2.Ec2Provider,
+) -> None:
+    offer = next(o for o in await provider.offers(ONE_GPU) if o.region == "us-west-2")
+    [shown] = await provider.native_requests(order(offer))
+    assert shown.title == "EC2 RunInstances in us-west-2"
+    body = json.loads(shown.text)
+    assert (body["InstanceType"], body["ClientToken"]) == (offer.name, order(offer).name)
+    groups = await provider._aws.call("us-west-2", "describe_security_groups")
+    assert [group for group in groups["SecurityGroups"] if "anygpu" in group["GroupName"]] == []
+    assert "(the security group that anygpu creates at the first launch)" in shown.text
+    await provider.create(order(offer))
+    [after] = await provider.native_requests(order(offer))
+    assert "(the security group" not in after.text

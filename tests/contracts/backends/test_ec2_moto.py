@@ -68,15 +68,19 @@ async def test_a_machine_is_made_listed_and_ended_with_its_disk(provider: ec2.Ec
     assert list(await provider.leftovers()) == []
 
 
-async def test_the_group_is_made_once_and_lets_in_ssh_alone(provider: ec2.Ec2Provider, aws: Any) -> None:
+async def test_the_group_is_made_once_and_lets_in_ssh_and_its_own_machines(
+    provider: ec2.Ec2Provider, aws: Any
+) -> None:
     offer = next(iter(await provider.offers(ONE_GPU)))
     for number in (1, 2):
         await provider.create(order(offer, name=f"{NAME}{number}"))
     (group,) = aws.describe_security_groups(Filters=[{"Name": "group-name", "Values": ["anygpu-ssh"]}])[
         "SecurityGroups"
     ]
-    (rule,) = group["IpPermissions"]
-    assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 22, 22)
+    ssh, own = sorted(group["IpPermissions"], key=lambda rule: rule["IpProtocol"], reverse=True)
+    assert (ssh["IpProtocol"], ssh["FromPort"], ssh["ToPort"]) == ("tcp", 22, 22)
+    assert (own["IpProtocol"], own["IpRanges"]) == ("-1", [])
+    assert [pair["GroupId"] for pair in own["UserIdGroupPairs"]] == [group["GroupId"]]
 
 
 async def test_disks_addresses_and_keys_that_carry_our_tag_are_found_and_removed(

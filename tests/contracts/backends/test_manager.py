@@ -11,6 +11,7 @@ from tests.acceptance.server.plugin_backend import install
 from anygpu.backends import options as reading
 from anygpu.backends import registry
 from anygpu.backends.contract import SupportsAccountCheck
+from anygpu.backends.health import RequestKind
 from anygpu.backends.manager import BackendEntry, BackendManager, BackendSource, SettingsBackend
 from anygpu.backends.registry import BackendContext
 from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
@@ -49,7 +50,7 @@ class Rig:
             secret=b"s", agent_target=("127.0.0.1", 9), pins=folder / "pins", on_change=lambda name: None
         )
         self.backends = BackendManager(
-            [], tables or [], self.profiles, around, on_open=self._count, report=self._heard
+            [], tables or [], self.profiles, around, on_open=self._count, report=self._heard, now_ms=lambda: 5
         )
         vault = Vault(folder / "secrets.key")
         self.service = BackendProfiles(
@@ -103,6 +104,19 @@ async def test_what_is_added_can_be_used_at_once_and_what_is_removed_no_more(
     assert dict(rig.backends) == {}
     with pytest.raises(NotFound):
         await rig.service.remove(caller(), "plug")
+
+
+async def test_a_changed_configuration_begins_without_the_errors_of_the_old_one(
+    make: Callable[..., Rig],
+) -> None:
+    rig = make()
+    old = (await rig.add(caller())).backend
+    rig.backends.record(old, RequestKind.OFFERS, "the key is wrong")
+    (entry,) = rig.service.entries(caller())
+    assert [(each.message, each.at_ms) for each in entry.health.problems] == [("the key is wrong", 5)]
+    changed = await rig.add(caller(), replace=True, options={"cpus": 3})
+    rig.backends.record(old, RequestKind.OFFERS, "a late answer")
+    assert changed.health.problems == []
 
 
 async def test_the_terms_of_a_backends_cloud_hold_for_it(make: Callable[..., Rig]) -> None:
@@ -337,6 +351,7 @@ async def started(profiles: Profiles, folder: Path, environ: dict[str, str] | No
             agent_url="http://127.0.0.1:9",
             organisation=LAB.organisation,
             wake=LoopWake(),
+            now_ms=lambda: 5,
             stack=stack,
         )
         stack.pop_all()

@@ -1,4 +1,4 @@
-"""The emulators, installed when they are missing: these tests never skip."""
+"""The emulators, installed when they are missing, and a fake of ours: these tests never skip."""
 
 import json
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.contracts.blobs import azurite, localstack
+from tests.contracts.blobs.gcs_fake import serving_gcs
 
 pytest.register_assert_rewrite(
     *(f"anygpu.testing.contracts.{name}" for name in ("blobs", "publishing", "signed_urls"))
@@ -33,4 +34,10 @@ def s3(emulators: dict[str, list[str]]) -> Iterator[dict[str, object]]:
 @pytest.fixture(scope="session")
 def azure(emulators: dict[str, list[str]]) -> Iterator[dict[str, object]]:
     with azurite.serving_azure(emulators["azurite"]) as options:
+        yield options
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[dict[str, object]]:
+    with serving_gcs() as options:
         yield options

@@ -1,10 +1,8 @@
 """Blobs on Google Cloud Storage, as a fake of ours speaks it."""
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
-from tests.contracts.blobs.gcs_fake import serving_gcs
 
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.factory import open_blobs
@@ -12,12 +10,6 @@ from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract
 from anygpu.testing.contracts.sweeping import SweepingContract
-
-
-@pytest.fixture(scope="module")
-def gcs() -> Iterator[dict[str, object]]:
-    with serving_gcs() as options:
-        yield options
 
 
 @pytest.fixture

@@ -1,13 +1,21 @@
-"""The simulator started by its command, for boto3 scripts."""
+"""The simulator, in this process or started by its command (for boto3 scripts)."""
 
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.contracts.cloudsim.ec2_client import GPU_IMAGE, HTTP, MINE, SimEndpoints
+
+from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
+
+
+@pytest.fixture
+async def sim() -> AsyncIterator[CloudSim]:
+    async with CloudSim(SimOptions(timing=CloudTiming(boot_s=0.1, ending_s=0.1))) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

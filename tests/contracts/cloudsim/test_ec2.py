@@ -113,7 +113,7 @@ def test_networks_and_groups_exist_and_groups_in_use_cannot_be_deleted(aws: SimE
     with pytest.raises(ClientError, match=r"InvalidPermission\.Duplicate"):
         ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
     [found] = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"]
-    assert found["IpPermissions"] == [rule]
+    assert found["IpPermissions"] == [{**rule, "UserIdGroupPairs": []}]
     told = order(image, "net", SecurityGroupIds=[group], SubnetId=subnets[1]["SubnetId"])
     instance = ec2.run_instances(**told)["Instances"][0]
     assert instance["Placement"]["AvailabilityZone"] == subnets[1]["AvailabilityZone"]

@@ -8,7 +8,7 @@ import asyncssh
 import httpx
 import pytest
 
-from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
+from anygpu.cloudsim import CloudSim
 
 PLAIN: dict[str, Any] = {
     "trust_env": False,
@@ -24,12 +24,6 @@ ORDER = {
     "name": "run-1",
 }
 MINE = asyncssh.generate_private_key("ssh-ed25519")
-
-
-@pytest.fixture
-async def sim() -> AsyncIterator[CloudSim]:
-    async with CloudSim(SimOptions(timing=CloudTiming(boot_s=0.1, ending_s=0.1))) as running:
-        yield running
 
 
 @pytest.fixture

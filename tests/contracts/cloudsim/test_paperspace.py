@@ -8,7 +8,7 @@ import asyncssh
 import httpx
 import pytest
 
-from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
+from anygpu.cloudsim import CloudSim
 
 PLAIN: dict[str, Any] = {
     "trust_env": False,
@@ -27,12 +27,6 @@ ORDER = {
     "publicIpType": "dynamic",
     "startOnCreate": True,
 }
-
-
-@pytest.fixture
-async def sim() -> AsyncIterator[CloudSim]:
-    async with CloudSim(SimOptions(timing=CloudTiming(boot_s=0.1, ending_s=0.1))) as running:
-        yield running
 
 
 @pytest.fixture

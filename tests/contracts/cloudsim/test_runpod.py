@@ -8,7 +8,7 @@ import asyncssh
 import httpx
 import pytest
 
-from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
+from anygpu.cloudsim import CloudSim
 
 PLAIN: dict[str, Any] = {
     "trust_env": False,
@@ -25,12 +25,6 @@ ORDER = {
     "ports": ["22/tcp"],
     "env": {"PUBLIC_KEY": PUBLIC, "GREETING": "hello"},
 }
-
-
-@pytest.fixture
-async def sim() -> AsyncIterator[CloudSim]:
-    async with CloudSim(SimOptions(timing=CloudTiming(boot_s=0.1, ending_s=0.1))) as running:
-        yield running
 
 
 @pytest.fixture

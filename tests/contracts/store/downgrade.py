@@ -13,6 +13,7 @@ TABLES_ADDED = {
     "0007": ("log_marks",),
     "0008": ("job_counts",),
     "0009": ("costs",),
+    "0010": ("servers",),
 }
 COLUMNS_ADDED = {  # table, column, its index
     "0006": (("tokens", "parent", "tokens_of_parent"),),

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection
 from tests.contracts.store.downgrade import downgrade
 
-from anygpu.control.outcomes import OutcomeRecorder, as_past_run
+from anygpu.control.accounting.outcomes import OutcomeRecorder, as_past_run
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.types import JobCompleted, JobPlanned
 from anygpu.plan.predict.history import fingerprint

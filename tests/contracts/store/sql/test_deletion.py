@@ -33,8 +33,11 @@ async def ended_with_reports(database: Database) -> SqlJournal:
 
 
 def row_counts(connection: Connection) -> dict[str, int]:
+    """Count the rows of each table that has rows. `properties` has no rows of jobs."""
     counts = {
-        table: fetch_all(connection, f"SELECT count(*) FROM {table}")[0][0] for table in METADATA.tables
+        table: fetch_all(connection, f"SELECT count(*) FROM {table}")[0][0]
+        for table in METADATA.tables
+        if table != "properties"
     }
     return {table: count for table, count in counts.items() if count}
 

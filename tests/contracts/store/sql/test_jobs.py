@@ -31,6 +31,22 @@ async def test_a_view_of_another_fold_version_is_folded_again(database: Database
     assert (await append(journal, job_id(1), *interrupted_job()[4:])).is_terminal
 
 
+async def test_after_an_upgrade_all_views_are_folded_again_in_small_transactions(database: Database) -> None:
+    journal = SqlJournal(database)
+    for number in range(25):
+        await submit(journal, number)
+        await append(journal, job_id(number), *interrupted_job())
+    await submit(journal, 99)
+    spoil = f"UPDATE jobs SET fold_version = {FOLD_VERSION - 1}, view = '{{}}'"
+    await database.write(lambda connection: execute(connection, spoil))
+    damage = f"UPDATE events SET data = '{{' WHERE job_id = '{job_id(3)}'"
+    await database.write(lambda connection: execute(connection, damage))
+    fresh = SqlJournal(database)
+    assert await fresh.refold_stale(batch=5) == 25, "all but the damaged one"
+    assert await fresh.refold_stale(batch=5) == 0
+    assert len((await fresh.find(LAB, JobQuery(status=("completed",), limit=100))).jobs) >= 24
+
+
 async def test_cached_views_equal_the_folded_events_of_every_job(database: Database) -> None:
     journal = SqlJournal(database)
     for number, upto in enumerate((0, 1, 4, 6, 8, len(interrupted_job()))):

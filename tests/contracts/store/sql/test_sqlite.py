@@ -17,7 +17,9 @@ from sqlalchemy import Connection
 from anygpu.errors import AnygpuError, Internal, StorageFull, StoreBusy
 from anygpu.events.fold import Recorded, fold
 from anygpu.store.reports import ReportBatch
+from anygpu.store.sql.engine import schema
 from anygpu.store.sql.engine.database import Work, open_database
+from anygpu.store.sql.engine.schema import SCHEMA_VERSION, OldServersRun
 from anygpu.store.sql.engine.sqlite import SqliteDatabase
 from anygpu.store.sql.engine.statements import execute as run
 from anygpu.store.sql.engine.statements import execute_many, fetch_all, fetch_one
@@ -263,14 +265,48 @@ async def test_reading_cannot_write(database: SqliteDatabase) -> None:
         await database.read(lambda connection: run(connection, "DELETE FROM jobs"))
 
 
-async def test_a_database_of_a_newer_version_is_refused_with_advice(tmp_path: Path) -> None:
-    path = tmp_path / "anygpu.db"
-    await (await SqliteDatabase.open(path)).close()
+def change(path: Path, *statements: str) -> None:
     raw = sqlite3.connect(path)
     with raw:
-        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+        for each in statements:
+            raw.execute(each)
     raw.close()
+
+
+NEWER = "UPDATE alembic_version SET version_num = '9999'"
+OLDEST = "UPDATE properties SET value = '{}' WHERE name = 'schema_oldest_server'"
+
+
+@pytest.mark.parametrize("oldest", [OLDEST.format("9999"), "DELETE FROM properties"])
+async def test_a_database_of_a_newer_version_is_refused_with_advice(tmp_path: Path, oldest: str) -> None:
+    path = tmp_path / "anygpu.db"
+    await (await SqliteDatabase.open(path)).close()
+    change(path, NEWER, oldest)
     with pytest.raises(AnygpuError, match="newer version of anygpu"):
+        await SqliteDatabase.open(path)
+
+
+async def test_a_newer_database_that_allows_this_version_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "anygpu.db"
+    await (await SqliteDatabase.open(path)).close()
+    change(path, NEWER, OLDEST.format(SCHEMA_VERSION), "ALTER TABLE jobs ADD COLUMN added_later TEXT")
+    database = await SqliteDatabase.open(path)
+    journal = SqlJournal(database)
+    await journal.submit(LAB, job_id(1), job_submitted(), at_ms=START_MS)
+    assert (await journal.view(LAB, job_id(1))).id == job_id(1)
+    await database.close()
+
+
+async def test_a_migration_waits_until_servers_that_are_too_old_have_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "anygpu.db"
+    await (await SqliteDatabase.open(path)).close()
+    row = f"('a', 'host', 'http://old:1', '', '0.1.0', '{SCHEMA_VERSION}', 0, {{}})"
+    change(path, f"INSERT INTO servers VALUES {row.format(2**53)}")
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", "9999")
+    monkeypatch.setattr(schema, "OLDEST_SERVER", "9999")
+    with pytest.raises(OldServersRun, match=r"http://old:1 \(version 0\.1\.0\)"):
         await SqliteDatabase.open(path)
 
 
