@@ -10,10 +10,15 @@ from dataclasses import dataclass, replace
 from inspect import iscoroutinefunction
 from typing import Any
 
+from anygpu.agent.link import mailbox
 from anygpu.backends.contract import LaunchRequest
-from anygpu.control import money, resume, sweep
+from anygpu.backends.slurm import states
+from anygpu.control import resume, sweep
+from anygpu.control.accounting import money
 from anygpu.control.agents import service
-from anygpu.control.agents.service import AgentService, parse_end
+from anygpu.control.agents.ends import parse_end
+from anygpu.control.agents.service import AgentService
+from anygpu.control.agents.tickets import AttemptKey
 from anygpu.control.ids import attempt_name
 from anygpu.control.jobs import Jobs
 from anygpu.control.reconcile import decide, liveness, verdict
@@ -27,17 +32,20 @@ from anygpu.control.sweep import Sweeper
 from anygpu.control.tasks import ScheduleTask
 from anygpu.control.term import LeaderTerm
 from anygpu.errors import AnygpuError, JobDamaged
-from anygpu.events import fold
 from anygpu.events.codec import decode_view
 from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
 from anygpu.events.offers import Billing
+from anygpu.events.transitions import attempts, checkpoints, rules
+from anygpu.events.transitions import jobs as job_transitions
 from anygpu.events.types import AttemptClaimed, AttemptReleased
 from anygpu.plan.offers import consent, fit
 from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
+from anygpu.server.relay.task import RelayTask, RelayWorker
 from anygpu.store.blobs.keys import parse_manifest_key
 from anygpu.store.scope import SYSTEM
 from anygpu.store.sql import jobs
 from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.simulation.providers import queue_engine
 from anygpu.testing.simulation.world import Store
 
 Patch = tuple[Any, str, Any]
@@ -148,7 +156,7 @@ def the_next_attempt_starts_before_the_lease_has_run_out() -> list[Patch]:
 
 @planted(2)
 def any_agent_may_claim() -> list[Patch]:
-    async def claim(self: AgentService, ticket: str, claimant: str, host: Any) -> Any:
+    async def claim(self: AgentService, ticket: str, claimant: str, host: Any, node: int = 0) -> Any:
         job_id, number = self._tickets.read_ticket(ticket)
 
         def anyone(view: Any) -> list[Any]:
@@ -156,7 +164,8 @@ def any_agent_may_claim() -> list[Patch]:
             return [] if attempt.claimant else [AttemptClaimed(attempt=number, claimant=claimant)]
 
         view = await self._commit(job_id, anyone)
-        return await self._build_claim_answer(view, view.attempts[number - 1], claimant)
+        key = AttemptKey(job_id, number, claimant)
+        return await self._build_claim_answer(view, view.attempts[number - 1], key)
 
     return [(AgentService, "claim", claim)]
 
@@ -194,7 +203,7 @@ def jobs_end_while_machines_are_left() -> list[Patch]:
     def ended(event: Any, view: Any, at_ms: int, status: Any) -> Any:
         return replace(view, status=status, phase=Phase.ENDED, ended_at_ms=at_ms)
 
-    return [(decide, "_after_attempt", after), (fold, "_end_job", ended)]
+    return [(decide, "_after_attempt", after), (job_transitions, "_end_job", ended)]
 
 
 @planted(3)
@@ -334,7 +343,10 @@ def a_setting_outweighs_what_the_job_forbids() -> list[Patch]:
 def only_metrics_are_fenced() -> list[Patch]:
     return [
         (service, "_require_owner", lambda view, key: None),
-        (fold, "_require_live", lambda event, number, view: view.attempts[number - 1]),
+        *(
+            (module, "require_live", lambda event, number, view: view.attempts[number - 1])
+            for module in (attempts, checkpoints, job_transitions, rules)
+        ),
     ]
 
 
@@ -389,6 +401,27 @@ def the_end_is_recorded_before_the_frames() -> list[Patch]:
     return [(AgentService, "end", end)]
 
 
+@planted(8)
+def the_answer_to_another_request_is_taken_for_the_own() -> list[Patch]:
+    return [(mailbox, "answers", lambda head, request_id: True)]
+
+
+@planted(3)
+def mailboxes_are_left() -> list[Patch]:
+    async def remove(self: RelayWorker, name: str) -> bool:
+        return True
+
+    return [(RelayWorker, "remove", remove)]
+
+
+@planted(3)
+def only_the_server_that_saw_the_end_removes_the_mailbox() -> list[Patch]:
+    async def forget(self: RelayTask) -> None:
+        return None
+
+    return [(RelayTask, "_remove_leftovers", forget)]
+
+
 # -- taking in --------------------------------------------------------------------------------------------------
 
 
@@ -438,13 +471,13 @@ def reports_are_acknowledged_before_they_are_durable() -> list[Patch]:
 
 @planted(10)
 def the_view_remembers_what_the_events_do_not_say() -> list[Patch]:
-    right = fold._with_checkpoints
+    right = checkpoints._with_checkpoints
 
-    def keeping(view: Any, checkpoints: Any) -> Any:
+    def keeping(view: Any, kept: Any) -> Any:
         SEEN.append(view.id)
-        return replace(right(view, checkpoints), work_lost_s=float(len(SEEN)))
+        return replace(right(view, kept), work_lost_s=float(len(SEEN)))
 
-    return [(fold, "_with_checkpoints", keeping)]
+    return [(checkpoints, "_with_checkpoints", keeping)]
 
 
 SEEN: list[str] = []
@@ -607,3 +640,15 @@ def machines_of_damaged_jobs_are_never_ended() -> list[Patch]:
         await right(self, live, dict.fromkeys(damaged, float("inf")))
 
     return [(Sweeper, "run", keep_all)]
+
+
+# -- engines that start jobs again --------------------------------------------------------------------------------
+
+
+@planted(8)
+def a_requeued_job_runs_the_same_attempt_again() -> list[Patch]:
+    """Neither the batch script nor the server notices that the engine has restarted the job."""
+    return [
+        (queue_engine, "may_run", lambda machine: True),
+        (states, "is_restarted", lambda job: False),
+    ]

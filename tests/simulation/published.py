@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.crashes import CrashPoint
 from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.scenario import Scenario, ScenarioBackend, SimJob
-from anygpu.testing.simulation.training import SimScript
 
 SPOT = ScenarioBackend(name="spot", price=300_000, interruptible=True, idempotent=False, lease_s=45)
 CLOUD = ScenarioBackend(name="cloud", price=1_000_000, idempotent=False, minimum_s=60)

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from anygpu.control.policy import SharingPolicy
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.scenario import POLICY, Scenario, ScenarioBackend, SimJob
-from anygpu.testing.simulation.training import SimScript
 
 QUICK = SimScript(steps=2, step_s=3.0, save_every=1)
 BOX = ScenarioBackend(name="box", price=0, capacity=2)
+FAR = ScenarioBackend(name="far", price=0, capacity=2, relayed=True, lease_s=60)
 CLOUD = ScenarioBackend(name="cloud", price=1_000_000, idempotent=False)
 
 
@@ -43,6 +44,10 @@ SCRIPTED = [
     _scenario("terminating is lost", _job(), rates={Fault.TERMINATE_LOST: 0.7}),
     _scenario("answers get lost while another process stands by", _job(), rates={Fault.RESPONSE_DROPPED: 0.4},
               processes=2),
+    _scenario("completes behind a relay", _job(), backends=(FAR,)),
+    _scenario("is killed and resumes behind a relay with old messages",
+              _job(SimScript(steps=3, step_s=3.0, save_every=1, killed_at=2)), backends=(FAR,),
+              rates={Fault.RELAY_LISTING_STALE: 0.3, Fault.RELAY_READ_STALE: 0.3, Fault.RELAY_MESSAGE_LATE: 0.3}),
     _scenario("makes room for another project's", _job(SimScript(steps=7, step_s=3.0, save_every=2), resumable=True),
               _job(key="two", at=12.0, project="speech"), backends=(ScenarioBackend(name="box", price=0, capacity=1),),
               policy=replace(POLICY, sharing=SharingPolicy(bands_slot_s=(12.0,), min_run_s=6))),

@@ -12,9 +12,9 @@ from anygpu.events.types import (
     StopRequested,
 )
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.scenario import Scenario, ScenarioBackend, SimJob
-from anygpu.testing.simulation.training import SimScript
 
 SPOT = ScenarioBackend(name="spot", price=300_000, interruptible=True)
 CLOUD = ScenarioBackend(name="cloud", price=1_000_000, steady=True)

@@ -5,7 +5,7 @@ import pytest
 from anygpu.testing.simulate import HistoriesSummary, play_seeds
 from anygpu.testing.simulation.faults import SQL_ONLY, Fault
 
-HISTORIES = 500  # `make simulate` plays 2,000 in CI
+HISTORIES = 200  # `make simulate` plays 2,000 in CI
 AT_LEAST = 5  # of each kind
 
 # All histories are played before the first test: on a busy machine that takes longer than a test may hang.

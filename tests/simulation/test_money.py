@@ -19,10 +19,10 @@ from anygpu.events.types import (
     StopRequested,
 )
 from anygpu.testing.simulate import History, play
-from anygpu.testing.simulation.backend import SimCloudBackend
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.providers.backend import SimCloudBackend
 from anygpu.testing.simulation.scenario import Scenario, ScenarioBackend, SimJob
-from anygpu.testing.simulation.training import SimScript
 
 E = TypeVar("E", bound=Event)
 CLOUD = ScenarioBackend(name="cloud", price=1_000_000, minimum_s=60)

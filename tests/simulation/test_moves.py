@@ -14,8 +14,8 @@ from anygpu.events.types import (
 )
 from anygpu.plan.offers.migration import MigrationMode
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.agents.training import SimScript
 from anygpu.testing.simulation.scenario import POLICY, Scenario, ScenarioBackend, SimJob
-from anygpu.testing.simulation.training import SimScript
 
 DEAR = ScenarioBackend(name="dear", price=3_000_000)
 CHEAP = ScenarioBackend(name="cheap", price=600_000, opens_at=300)
