@@ -34,7 +34,7 @@ def examples(path: Path) -> Iterator[Example]:
 def indented(path: Path, *programs: str) -> Iterator[Example]:
     """Commands in indented blocks: shown, not run, since they need what the tests have not."""
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if text.startswith(tuple(f"    {program} " for program in programs)):
+        if re.match(rf" {{4,}}(?:{'|'.join(map(re.escape, programs))}) ", text):
             yield Example(text.strip(), number)
 
 

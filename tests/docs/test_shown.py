@@ -1,6 +1,7 @@
 """What the pages show and the tests do not run is at least right: commands, options, job files, imports."""
 
 import ast
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -81,6 +82,39 @@ def test_every_command_named_in_a_sentence_is_there(page: Path) -> None:
         assert found is not None, f"{named(page)} speaks of `anygpu {first}`"
         if isinstance(found, click.Group) and second:
             assert second in found.commands, f"{named(page)} speaks of `anygpu {first} {second}`"
+
+
+def _messages(path: Path) -> Iterator[str]:
+    """All texts in a Python file, with `{}` in place of the values of an f-string."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+
+
+def _unknown_part(words: list[str]) -> str:
+    """The first word of a command in a message that is neither a command nor an option; empty if all are known."""
+    found: click.Command | None = load_command(words[0])
+    rest = words[1:]
+    while isinstance(found, click.Group) and rest and rest[0].isalpha() and rest[0].islower():
+        found, rest = found.commands.get(rest[0]), rest[1:]
+    if found is None:
+        return " ".join(words)
+    known = {name for param in found.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+    ours = itertools.takewhile(lambda word: word != "--" and not word.endswith(".py"), rest)
+    options = (word.split("=")[0] for word in ours if word.startswith("-"))
+    return next((option for option in options if option not in known), "")
+
+
+def test_every_command_named_in_a_message_exists() -> None:
+    wrong = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for text in _messages(path):
+            for shown in re.findall(r"`anygpu ([a-z][^`]*)`", text):
+                why = _unknown_part(shown.split())
+                wrong += [f"{named(path)}: `anygpu {shown}`: {why}"] if why else []
+    assert wrong == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -13,7 +13,7 @@ from tests.conftest import NOT_INSTALLED
 
 CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")  # holds the unpacked Chromium
 NEEDS_BROWSER = {"web"}
-NEEDS_FRAMEWORKS = {"trainers"}  # tests/trainers/test_bench.py
+ELSEWHERE = {"trainers", "clusters"}  # tests/trainers/test_bench.py, tests/clusters/kubernetes/test_bench.py
 
 
 def run_quickly(section: str, home: Path) -> subprocess.CompletedProcess[str]:
@@ -28,7 +28,8 @@ def run_quickly(section: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("section", sorted(SECTIONS.keys() - NEEDS_FRAMEWORKS))
+@pytest.mark.parametrize("section", sorted(SECTIONS.keys() - ELSEWHERE))
+@pytest.mark.extended
 def test_a_section_measures_all_its_rows(section: str, tmp_path: Path) -> None:
     if section in NEEDS_BROWSER and find_chromium() is None:
         pytest.skip(f"Chromium {NOT_INSTALLED}")

@@ -1,16 +1,19 @@
 """The installed command against a real server, in directories of its own."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
 
 ANYGPU = Path(sys.executable).with_name("anygpu")
 ROOT = Path(__file__).resolve().parents[3]
@@ -110,3 +113,16 @@ def alone(tmp_path: Path) -> Iterator[Shell]:
     (tmp_path / "project").mkdir()
     yield Shell(tmp_path / "project", environ)
     stop(environ)
+
+
+@pytest.fixture
+async def lab(alone: Shell, tmp_path: Path) -> AsyncIterator[SshTestHost]:
+    """A host of the user, added as `lab` to a server of its own."""
+    async with open_ssh_host(BEST_SERVER, tmp_path / "box") as host:
+        (tmp_path / "id").write_text(host.key.private_openssh)
+        (tmp_path / "id").chmod(0o600)
+        where = f"{host.user}@127.0.0.1:{host.port}"
+        await asyncio.to_thread(
+            alone, "host", "add", where, "--name", "lab", "-i", str(tmp_path / "id"), "-y"
+        )
+        yield host

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import pytest
 from tests.acceptance.cli.conftest import Shell
 
 SCRIPT = (
@@ -41,6 +42,7 @@ def first_steps(job: dict[str, Any]) -> dict[str, Any] | None:
     return said if said and said["basis"] == "first steps" else None
 
 
+@pytest.mark.extended
 def test_a_job_is_predicted_from_its_first_steps_and_accuracy_counts_it(alone: Shell) -> None:
     alone("up", "-d")
     assert b"No predictions yet" in alone("accuracy").stdout

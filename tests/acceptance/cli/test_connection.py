@@ -49,10 +49,20 @@ def _serve(listening: socket.socket, script: Script, asked: list[str]) -> None:
 
 
 def answer(
-    body: bytes, status: str = "200 OK", kind: str = "application/json", length: int | None = None
+    body: bytes,
+    status: str = "200 OK",
+    kind: str = "application/json",
+    length: int | None = None,
+    *,
+    announces_close: bool = True,
 ) -> bytes:
     size = len(body) if length is None else length
-    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n".encode() + body
+    headers = [f"Content-Type: {kind}", f"Content-Length: {size}"]
+    if (
+        announces_close
+    ):  # or a client might send its next request before it sees that the connection is closed
+        headers.append("Connection: close")
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode() + body
 
 
 def stream_of(*messages: dict[str, object], torn: bytes = b"") -> bytes:
@@ -172,11 +182,11 @@ def test_a_server_that_moved_is_found_again(http: Https) -> None:
 
 
 def test_a_connection_the_server_closed_meanwhile_is_not_used_again(http: Https) -> None:
-    with served(lambda number, request: answer(b"{}")) as (url, _):
+    with served(lambda number, request: answer(b"{}", announces_close=False)) as (url, _):
         kept = http(url, tries=1)
         for _ in range(3):
             assert kept.request("POST", "/x").json() == {}
-            time.sleep(0.05)  # the server says goodbye
+            time.sleep(0.3)  # until the server has closed the connection
 
 
 def remote(url: str, content: bytes, chunks: int) -> RemoteFile:

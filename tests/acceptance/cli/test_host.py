@@ -60,6 +60,7 @@ async def test_an_unusable_host_is_not_added(anygpu: Shell, box: SshTestHost, tm
     assert "No hosts." in await said(anygpu, "host", "ls")
 
 
+@pytest.mark.extended
 async def test_training_on_a_host_continues_while_the_server_is_down(
     alone: Shell, box: SshTestHost, tmp_path: Path
 ) -> None:

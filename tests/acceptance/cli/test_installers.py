@@ -79,6 +79,7 @@ def test_variables_that_choose_another_environment_do_not_reach_the_installer(tm
     assert not Path(elsewhere).exists()
 
 
+@pytest.mark.extended
 def test_the_packages_of_the_users_python_are_captured(tmp_path: Path) -> None:
     """On this computer the job runs with that Python; elsewhere the same versions are installed."""
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "mine")], check=True, timeout=120)

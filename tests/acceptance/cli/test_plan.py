@@ -38,6 +38,22 @@ def test_a_plan_has_own_machines_and_catalog_offers_and_starts_nothing(anygpu: S
     )
 
 
+def test_the_native_request_of_an_offer_is_shown(anygpu: Shell) -> None:
+    anygpu.write("train.py", *TRAINS)
+    told = json.loads(anygpu("plan", "--native", "--json", "train.py").stdout)
+    assert told["offer"]["backend"] == "local"
+    assert [request["language"] for request in told["requests"]] == ["json", "sh"]
+    refused = anygpu("plan", "--native", "--offer", "no-such", "train.py", code=65)
+    assert b"No offer 'no-such' of a configured backend fits this job" in refused.stderr
+
+
+def test_a_native_request_needs_a_server(alone: Shell) -> None:
+    alone.write("train.py", *TRAINS)
+    refused = alone("plan", "--native", "train.py", code=None)
+    assert refused.returncode != 0
+    assert b"anygpu up" in refused.stderr
+
+
 def test_a_plan_is_made_without_a_server_too(alone: Shell) -> None:
     alone.write("train.py", *TRAINS)
     said = alone("plan", "train.py").stdout.decode()

@@ -6,26 +6,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 from tests.acceptance.cli.conftest import Shell
 
-from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
-
-
-@pytest.fixture
-async def lab(alone: Shell, tmp_path: Path) -> AsyncIterator[SshTestHost]:
-    """A host of the user, added as `lab` to a server of its own."""
-    async with open_ssh_host(BEST_SERVER, tmp_path / "box") as host:
-        (tmp_path / "id").write_text(host.key.private_openssh)
-        (tmp_path / "id").chmod(0o600)
-        where = f"{host.user}@127.0.0.1:{host.port}"
-        await asyncio.to_thread(
-            alone, "host", "add", where, "--name", "lab", "-i", str(tmp_path / "id"), "-y"
-        )
-        yield host
+from anygpu.testing.servers.ssh_host import SshTestHost
 
 
 async def test_results_of_a_host_come_home(alone: Shell, lab: SshTestHost) -> None:

@@ -38,6 +38,20 @@ def test_arguments_environment_and_files_reach_the_script(anygpu: Shell) -> None
     assert done.stdout == b"['--lr', '0.1', '--name', 'mine'] x y helped\n"
 
 
+def test_a_script_that_needs_a_gpu_starts_on_a_machine_without_one_with_a_warning(anygpu: Shell) -> None:
+    anygpu.write("train.py", "def train(model):", "    model.cuda()", "print('ran')")
+    done = anygpu("run", "train.py")
+    warnings = [line for line in done.stderr.decode().splitlines() if "GPU" in line]
+    assert len(warnings) == 1
+    assert "has no GPU, and the code needs one: train.py:2 calls .cuda()" in warnings[0]
+    assert done.stdout == b"ran\n"
+    assert b"GPU" not in anygpu("run", "--json", "--detach", "train.py").stderr
+    anygpu.write(
+        "careful.py", "import torch", "def f(m):", "    return m.cuda() if torch.cuda.is_available() else m"
+    )
+    assert b"GPU" not in anygpu("run", "--detach", "careful.py").stderr
+
+
 @pytest.mark.parametrize("code", [1, 3, 125])
 def test_the_exit_code_is_that_of_the_script(anygpu: Shell, code: int) -> None:
     done = anygpu("run", "--no-workdir", "--", "sh", "-c", f"exit {code}", code=code)
@@ -171,7 +185,13 @@ RESTARTS = (
 )
 
 
-@pytest.mark.parametrize("reports", [True, False], ids=["reports its epochs", "reports nothing"])
+@pytest.mark.parametrize(
+    "reports",
+    [
+        pytest.param(True, id="reports its epochs"),
+        pytest.param(False, id="reports nothing", marks=pytest.mark.extended),
+    ],
+)
 def test_a_script_that_does_not_resume_is_never_said_to_have_resumed(
     anygpu: Shell, tmp_path: Path, reports: bool
 ) -> None:

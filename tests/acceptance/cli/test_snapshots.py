@@ -5,26 +5,14 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.acceptance.cli.conftest import Shell
 
-from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
+from anygpu.testing.servers.ssh_host import SshTestHost
 
 WHERE = "import os, sys; print(os.getcwd(), sys.argv[0])"
-
-
-@pytest.fixture
-async def lab(alone: Shell, tmp_path: Path) -> AsyncIterator[SshTestHost]:
-    async with open_ssh_host(BEST_SERVER, tmp_path / "box") as host:
-        (tmp_path / "id").write_text(host.key.private_openssh)
-        (tmp_path / "id").chmod(0o600)
-        where = f"{host.user}@127.0.0.1:{host.port}"
-        await run(alone, "host", "add", where, "--name", "lab", "-i", str(tmp_path / "id"), "-y")
-        yield host
 
 
 async def run(shell: Shell, *words: str, code: int = 0) -> tuple[str, str]:

@@ -180,6 +180,7 @@ def books(tmp_path: Path) -> Path:
     return tmp_path / "books"
 
 
+@pytest.mark.extended
 def test_every_job_ends_once_and_nothing_acknowledged_is_lost(tmp_path: Path, books: Path) -> None:
     chance = random.Random(SEED)
     port, agent_port = free_port(), free_port()

@@ -152,6 +152,12 @@ class Server:
     def submit(self, **spec: Any) -> str:
         return str(self.ask("POST", "training", spec)["id"])
 
+    def fetch_json(self, job_id: str, name: str) -> Any:
+        """The content of an output file of a job."""
+        target = self.folder / "fetched" / job_id
+        self.anygpu("fetch", job_id, name, "--to", str(target))
+        return json.loads((target / name).read_text())
+
     def job(self, job_id: str) -> dict[str, Any]:
         found: dict[str, Any] = self.ask("GET", f"training/{job_id}")
         return found

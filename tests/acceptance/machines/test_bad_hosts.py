@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,6 @@ from anygpu.backends.ssh.keys import attempt_key
 from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
 
 pytestmark = pytest.mark.timeout(60)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("server"), "", ANYGPU_CONTROL__SAFETY_NET_S="0.5")
-    yield made
-    made.stop()
-    log = (made.folder / "server.log").read_text()
-    assert "Traceback" not in log, log
 
 
 @asynccontextmanager

@@ -113,6 +113,7 @@ def test_wrong_keys_and_regions_are_told_and_the_job_waits(
     assert cancelled(server, cloud, job_id)["attempts"] == []
 
 
+@pytest.mark.extended
 def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_some(
     server: Server, cloud: Cloud
 ) -> None:
@@ -146,6 +147,7 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.extended
 def test_machines_that_cannot_be_used_are_ended_the_step_is_named_and_others_are_taken(
     server: Server, cloud: Cloud
 ) -> None:
@@ -164,7 +166,7 @@ def test_machines_that_cannot_be_used_are_ended_the_step_is_named_and_others_are
 def test_a_disk_that_fills_up_while_a_checkpoint_is_made_loses_nothing_saved_before(
     server: Server, cloud: Cloud
 ) -> None:
-    job_id = submit(server, "full-later", steps=60, placement={"instance_type": "t3.large"})
+    job_id = submit(server, "full-later", steps=2000, placement={"instance_type": "t3.large"})
     server.until(job_id, lambda job: job["checkpoint"] is not None)
     cloud.ask(f"fill_disk/{cloud.of(job_id)[0]['id']}", {"bytes": 0})
     job = server.wait(job_id, "failed", within_s=40)
@@ -248,6 +250,7 @@ def test_cancelling_during_recovery_ends_it(server: Server, cloud: Cloud) -> Non
 # -- looking and paying ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_a_failed_machine_is_held_for_a_look_and_ended_when_the_time_is_over(
     server: Server, cloud: Cloud
 ) -> None:
@@ -280,6 +283,7 @@ def test_a_budget_is_kept_by_saving_first_and_never_exceeded(server: Server, clo
     assert_settled(cloud, job)
 
 
+@pytest.mark.extended
 def test_machines_are_listed_with_their_job_and_one_that_is_removed_is_replaced(
     server: Server, cloud: Cloud
 ) -> None:

@@ -39,6 +39,7 @@ def rented(tmp_path: Path) -> Iterator[tuple[Cloud, Server]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
+@pytest.mark.extended
 def test_it_goes_on_where_it_is_cheaper_and_the_books_agree(rented: tuple[Cloud, Server]) -> None:
     cloud, server = rented
     refused = cloud.fault("no_capacity", spot=True)

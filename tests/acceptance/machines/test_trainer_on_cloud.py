@@ -34,6 +34,7 @@ def flowers(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_trainer_goes_on_at_another_machine_and_its_model_comes_home(
     cloud: Cloud, server: Server, tmp_path: Path
 ) -> None:

@@ -16,6 +16,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.stop()
 
 
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose machine runs the jobs of a second organisation too."""
+    made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ORGANISATIONS="elsewhere")
+    yield made
+    made.cancel_everything()
+    made.stop()
+
+
 @pytest.fixture
 def new_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Servers for a test that stops or configures them itself."""

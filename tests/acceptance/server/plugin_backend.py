@@ -28,6 +28,7 @@ async def open_backend(name, options, around):
 class Plugged(LocalBackend):
     def __init__(self, name, options, around):
         self.name = name
+        self._endpoint = options.endpoint
         self._key = options.api_key.get_secret_value() if options.api_key else "ambient"
         locks = around.pins / "gpus"
         super().__init__(around.pins / "attempts", gpu_locks=locks, cpus=options.cpus, on_exit=around.on_change)
@@ -36,6 +37,11 @@ class Plugged(LocalBackend):
         gpu = Offer(backend=self.name, name="big", gpu_kind="H100", gpu_count=1, price_microusd_per_hour=2_500_000)
         refused = Offer(backend=self.name, name="huge", gpu_count=8, refused="dearer than allowed")
         return [*await super().offers(need), gpu, refused]
+
+    async def launch(self, launch, offer):
+        if self._endpoint == "full":
+            raise LaunchRefused("every machine is in use")
+        return await super().launch(launch, offer)
 
     async def check(self):
         valid = self._key in ("right", "ambient")

@@ -47,6 +47,7 @@ def with_data(body: dict[str, Any], houses: str) -> dict[str, Any]:
     return replaced
 
 
+@pytest.mark.extended
 def test_every_request_example_of_the_document_trains_a_model(server: Server, houses: str) -> None:
     for path, example in request_examples(server):
         trained(server, path, with_data(example, houses))

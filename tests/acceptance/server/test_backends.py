@@ -71,6 +71,40 @@ def test_a_check_reports_what_the_provider_answers(server: Server) -> None:
     assert (found["valid"], found["why"]) == (False, "the key is wrong")
 
 
+def test_the_last_errors_of_a_backend_are_shown_to_everyone_until_it_is_changed(server: Server) -> None:
+    add(server, "ill", credentials={"api_key": "wrong"})
+    assert listed(server)["ill"]["health"] == {
+        "answered_at": None,
+        "checked_at": None,
+        "check": None,
+        "problems": [],
+    }
+    assert server.ask("POST", "/api/v1/plan", {"command": ["true"]}).status == 200
+    (problem,) = listed(server)["ill"]["health"]["problems"]
+    assert (problem["request"], problem["message"]) == ("account", "the key is wrong")
+    assert problem["at"].endswith("Z")
+    add(server, "ill", replace=True)
+    server.ask("POST", "/api/v1/backends/ill/check")
+    viewer = server.new_token(role="viewer", name="looks at backends")
+    health = listed(server, token=viewer)["ill"]["health"]
+    assert (health["problems"], health["check"]["offers"]) == ([], 2)
+    assert health["checked_at"] == health["answered_at"]
+
+
+def test_the_error_of_the_last_launch_is_shown(server: Server) -> None:
+    add(server, "full", options={"endpoint": "full"})
+    job_id = server.submit(command=["true"], placement={"allowed": ["full"]})
+    server.wait(job_id, lambda job: bool(listed(server)["full"]["health"]["problems"]))
+    health = listed(server)["full"]["health"]
+    assert [(each["request"], each["message"]) for each in health["problems"]] == [
+        ("launch", "every machine is in use")
+    ]
+    assert health["answered_at"] is not None
+    server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+    server.wait_ended(job_id)
+    server.ask("DELETE", "/api/v1/backends/full")
+
+
 def test_all_offers_of_a_cloud_are_one_slot_of_the_queue(server: Server) -> None:
     add(server, "wide")
     slots = server.ask("GET", "/api/v1/queue").json["slots"]
@@ -110,6 +144,27 @@ def test_only_administrators_change_backends(server: Server) -> None:
     assert add(server, "mine", token=admin).status == 201
     assert server.ask("DELETE", "/api/v1/backends/mine", token=member).status == 403
     assert server.ask("DELETE", "/api/v1/backends/mine", token=admin).status == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "credentials"),
+    [
+        ("slurm", {}, {"private_key": "k"}),  # its commands would run on the server's machine
+        ("slurm", {"host": "login", "identity": "/home/lab/.ssh/id_ed25519"}, {"private_key": "k"}),
+        ("kubernetes", {}, {}),
+        ("kubernetes", {"kubeconfig_path": "/etc/kubeconfig"}, {}),
+        ("celery", {"broker": "rediss://h:1/0", "ca_file": "/dev/zero"}, {"password": "p"}),
+        ("ray", {"address": "https://h:1", "ca_file": "/dev/zero"}, {"token": "t"}),
+    ],
+)
+def test_an_administrator_cannot_use_the_servers_machine_files_or_credentials(
+    server: Server, kind: str, options: dict[str, str], credentials: dict[str, str]
+) -> None:
+    admin = server.new_token(role="admin", name="admin")
+    wanted = {"name": "mine", "kind": kind, "options": options, "credentials": credentials}
+    refused = server.ask("POST", "/api/v1/backends", wanted, token=admin)
+    assert (refused.status, refused.json["code"]) == (403, "forbidden"), refused.json
+    assert "operator of the server" in refused.json["detail"]
 
 
 def test_a_backend_with_a_running_job_is_removed_only_by_force(
@@ -153,6 +208,7 @@ def test_kinds_list_their_options(server: Server) -> None:
         "required": False,
         "secret": False,
         "about": "how many jobs at once",
+        "choices": [],
     }
 
 

@@ -1,13 +1,20 @@
 """Two servers on one PostgreSQL: when the leader is killed, the other continues its jobs."""
 
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from tests.acceptance.server.real_server import Server
 from tests.contracts.store.conftest import postgres_url  # noqa: F401 - a fixture
 
+from anygpu.sdk.failover import FailoverLocator
+from anygpu.sdk.http import ServerConnection
+from anygpu.sdk.stream import MessageStream
 from anygpu.testing.servers.failover_proxy import FailoverProxy
 
 COUNTING = "import time\nfor i in range(120): print(f'step={i} loss={1 / (i + 1):.4f}', flush=True); time.sleep(0.05)"
@@ -60,3 +67,64 @@ def test_the_other_server_continues_running_and_waiting_jobs(
     steps = second.ask("GET", f"/api/v1/training/{running}/metrics?name=loss&points=1000").json
     assert [point[0] for point in steps["series"][0]["points"]] == list(range(120))
     assert second.wait_ended(waiting, timeout_s=60)["status"] == "completed"
+
+
+def test_a_shared_address_of_agents_that_is_no_url_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"server\.agent_shared_url = 'anygpu:7792' is not a URL"):
+        Server(tmp_path, ANYGPU_SERVER__AGENT_SHARED_URL="anygpu:7792")
+
+
+class ProxyWithoutServers(BaseHTTPRequestHandler):
+    """Answers requests for a stream as a proxy does while no server runs, and the fourth one as the server."""
+
+    answered = 0
+
+    def do_GET(self) -> None:
+        type(self).answered += 1
+        is_ready = self.answered > 3 or not self.path.startswith("/stream")
+        content = b'{"kind": "end", "after": 1}\n' if is_ready else b"<h1>502 Bad Gateway</h1>"
+        self.send_response(200 if is_ready else 502)
+        self.send_header("Content-Type", "application/x-ndjson" if is_ready else "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *values: object) -> None:
+        return
+
+
+@contextmanager
+def serving_proxy() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ProxyWithoutServers)
+    ProxyWithoutServers.answered = 0
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@contextmanager
+def silent_address() -> Iterator[str]:
+    """Return a URL whose machine does not answer: the queue of its listener is full."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_stream_continues_when_a_proxy_has_no_server_for_a_while() -> None:
+    with serving_proxy() as url:
+        connection = ServerConnection(FailoverLocator([url], "token"))
+        assert [message["kind"] for message in MessageStream(connection, "/stream")] == ["end"]
+
+
+def test_clients_do_not_wait_long_for_a_server_whose_machine_is_off() -> None:
+    with serving_proxy() as proxy, silent_address() as silent:
+        began = time.monotonic()
+        answer = ServerConnection(FailoverLocator([silent, proxy], "token")).request("GET", "/")
+        assert answer.status == 200
+        assert time.monotonic() - began < 20, "the limit of a request is 30 s"

@@ -47,6 +47,7 @@ def shared(new_server: Callable[..., Server]) -> Server:
     return new_server(**QUICK_BANDS)
 
 
+@pytest.mark.extended
 def test_a_long_job_is_preempted_for_another_project_and_resumes(shared: Server, tmp_path: Path) -> None:
     books = tmp_path / "books"
     long = long_job(shared, books, 240, checkpoint={"resume_args": ["{path}"]})

@@ -36,11 +36,8 @@ anygpu.progress(step=10, steps=10)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ORGANISATIONS="elsewhere")
-    yield made
-    made.cancel_everything()
-    made.stop()
+def server(shared_server: Server) -> Server:
+    return shared_server
 
 
 class Live:
@@ -180,6 +177,24 @@ def test_a_cursor_of_another_database_starts_at_the_newest_event(server: Server)
         assert live.next()["messages"][0]["kind"] == "position"
 
 
+def test_a_client_that_was_away_for_long_starts_at_the_newest_event(server: Server) -> None:
+    with open_live(server) as live:
+        live.follow("p", project=True, after="now")
+        start = live.next()["messages"][0]["after"]
+    job_id = server.submit(command=["true"])
+    server.wait_ended(job_id)
+    head = server.ask("GET", f"/api/v1/training/{job_id}/events").json["next_after"]
+    with open_live(server) as live:
+        live.follow("far", project=True, after=start, max_replay=1)
+        first = live.next()["messages"][0]
+        assert first["kind"] == "position"
+        assert first["after"] >= head
+    with open_live(server) as live:
+        live.follow("near", project=True, after=start, max_replay=2000)
+        event = live.until(lambda message: message["kind"] == "event")
+        assert event["after"] == start + 1
+
+
 def test_summaries_show_state_and_progress_of_changed_jobs(server: Server, tmp_path: Any) -> None:
     go_on = tmp_path / "go"
     with open_live(server) as live:
@@ -261,6 +276,7 @@ MALFORMED = [
     ('{"op": "follow", "id": "x", "job": "last", "after": "now"}', "invalid_spec"),
     ('{"op": "follow", "id": "x", "job": "last", "include": ["secrets"]}', "invalid_spec"),
     ('{"op": "follow", "id": "x", "job": "no such job"}', "not_found"),
+    ('{"op": "follow", "id": "x", "project": true, "max_replay": -1}', "invalid_spec"),
     ('{"op": "unfollow"}', "invalid_spec"),
 ]
 
@@ -278,18 +294,35 @@ def test_a_wrong_message_is_a_problem_and_the_connection_goes_on(server: Server)
         live.until(lambda message: message["kind"] == "event")
 
 
-def test_a_connection_has_at_most_32_follows(server: Server) -> None:
+def test_a_connection_has_at_most_64_follows_enough_to_compare_40_runs(server: Server) -> None:
     job_id = server.submit(command=["sleep", "600"])
     with open_live(server) as live:
-        for number in range(32):
+        for number in range(64):
             live.follow(f"j{number}", job=job_id, after=2**50, include=["events"])
         live.follow("too many", job=job_id)
         message = live.problem()
         assert (message["id"], message["problem"]["code"]) == ("too many", "conflict")
         live.send(op="unfollow", id="j0")
-        live.follow("j32", job=job_id, include=["events"])
-        assert live.next()["id"] == "j32"
+        live.follow("j64", job=job_id, include=["events"])
+        assert live.next()["id"] == "j64"
     server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+
+
+def test_a_follow_beyond_the_servers_limit_succeeds_later(new_server: Callable[..., Server]) -> None:
+    server = new_server(ANYGPU_LIMITS__FOLLOWERS="1")
+    job_id = server.submit(command=["true"])
+    server.wait_ended(job_id)
+    with open_live(server) as live:
+        live.follow("p", project=True, after="now")
+        live.next()
+        live.follow("job", job=job_id)
+        while (message := live.next())["id"] != "job":
+            assert message["id"] == "p"
+        refused = message["problem"]
+        assert (refused["code"], refused["retryable"]) == ("rate_limited", True)
+        live.send(op="unfollow", id="p")
+        live.follow("job", job=job_id)
+        live.until(lambda message: message["kind"] == "event")
 
 
 def test_nothing_is_sent_after_unfollow(server: Server) -> None:

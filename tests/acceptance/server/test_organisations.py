@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from tests.acceptance.server.real_server import Server
 
-from anygpu.server.app import ROUTERS
+from anygpu.server.app import describe_api
 
 UPGRADE = {
     "Connection": "Upgrade",
@@ -20,12 +20,11 @@ UPGRADE = {
 
 
 def routes_of_a_job() -> Iterator[tuple[str, str]]:
-    for each in ROUTERS:
-        for route in each.router.routes:
-            if isinstance(route, APIWebSocketRoute) and "{ref}" in route.path:
-                yield "WS", route.path
-            elif isinstance(route, APIRoute) and "{ref}" in route.path:
-                yield from ((method, route.path) for method in sorted(route.methods or ()))
+    for route in describe_api("0").routes:
+        if isinstance(route, APIWebSocketRoute) and "{ref}" in route.path:
+            yield "WS", route.path
+        elif isinstance(route, APIRoute) and "{ref}" in route.path:
+            yield from ((method, route.path) for method in sorted(route.methods or ()))
 
 
 NEEDS_QUERY = {
@@ -39,12 +38,8 @@ ROUTES = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose machine runs the jobs of a second organisation too."""
-    made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ORGANISATIONS="elsewhere")
-    yield made
-    made.cancel_everything()
-    made.stop()
+def server(shared_server: Server) -> Server:
+    return shared_server
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ def test_a_killed_trainer_of_ones_own_resumes_to_the_weights_of_an_uninterrupted
     assert results[0]["samples_sha256"] == results[1]["samples_sha256"]
 
 
+@pytest.mark.extended
 def test_a_job_out_of_time_has_saved_and_goes_on_when_resumed(anygpu: Shell) -> None:
     shutil.copy(HERE / "mortal_trainer.py", anygpu.directory)
     own = ["run", "--trainer", "mortal_trainer.py:Slow", *TABULAR[3:], "--set", "epochs=60", "-n", "slow"]

@@ -26,6 +26,7 @@ SETTINGS = {
     "ANYGPU_LOCAL__CPUS": "4",
     "ANYGPU_AGENT__CANCEL_GRACE_S": "1",
     "ANYGPU_LIMITS__REQUESTS_PER_S": "0",
+    "ANYGPU_CONTROL__SWEEP_EVERY_S": "3600",  # machines without a job stay, so that pages can show them
 }
 
 expect.set_options(timeout=LIMIT_MS)

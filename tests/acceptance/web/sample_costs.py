@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from anygpu.control.outcomes import build_outcome
+from anygpu.control.accounting.outcomes import build_outcome
 from anygpu.events.facts import Blame, Failure, Prediction, Usage
 from anygpu.events.offers import Handle, Offer
 from anygpu.events.types import (

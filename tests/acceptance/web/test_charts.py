@@ -7,12 +7,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import (
     PageGuard,
     check_accessibility,
     record_tasks,
+    settle,
     take_screenshot,
 )
 from tests.acceptance.web.chart_data import (
@@ -140,6 +141,90 @@ def test_the_zoom_is_in_the_url_and_has_every_point(open_page: PageOpener) -> No
     expect(page).not_to_have_url(re.compile("zoom"))
 
 
+def zoom_of(url: str) -> tuple[float, float]:
+    found = re.search(r"zoom=([\d.]+)%7E([\d.]+)", url)
+    assert found is not None, url
+    return float(found[1]), float(found[2])
+
+
+def test_keys_zoom_around_the_crosshair(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    plot(page, "train/loss").focus()
+    page.keyboard.press("+")  # around the middle
+    expect(page).to_have_url(re.compile(r"zoom="))
+    once = page.url
+    low, high = zoom_of(once)
+    page.keyboard.press("+")
+    page.wait_for_url(lambda url: url != once)
+    assert zoom_of(page.url)[1] - zoom_of(page.url)[0] == pytest.approx((high - low) / 2, rel=0.01)
+    page.keyboard.press("-")
+    page.wait_for_url(lambda url: zoom_of(url) == pytest.approx((low, high), rel=0.01))
+    page.keyboard.press("0")
+    expect(page).not_to_have_url(re.compile("zoom"))
+    page.keyboard.press("ArrowLeft")  # the last point
+    page.keyboard.press("+")
+    expect(page).to_have_url(re.compile(r"zoom="))
+    assert zoom_of(page.url)[0] > low
+
+
+def test_two_fingers_zoom_and_pan_and_one_scrolls_the_page(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES), screen="phone")
+    area = chart(page, "train/loss").locator(".u-over")
+    chart(page, "train/loss").scroll_into_view_if_needed()
+    expect(area).to_be_visible()
+    settle(page)
+    area.scroll_into_view_if_needed()  # what is above has its height now
+    fingers = Fingers(page, area)
+    fingers.move([(0.4, 0.6)], [(0.3, 0.7), (0.2, 0.8)])
+    expect(page).to_have_url(re.compile("zoom="))
+    once = page.url
+    low, high = zoom_of(once)
+    fingers.move([(0.5, 0.9)], [(0.4, 0.8), (0.3, 0.7)])  # to the left: later steps
+    page.wait_for_url(lambda url: url != once)
+    later = zoom_of(page.url)
+    assert later[0] > low
+    assert later[1] - later[0] == pytest.approx(high - low, rel=0.05)
+    fingers.move([(0.05, 0.95)], [(0.3, 0.7), (0.45, 0.55)])
+    expect(page).not_to_have_url(re.compile("zoom"))
+    before = page.evaluate("window.scrollY")
+    fingers.scroll(150)
+    page.wait_for_function("before => window.scrollY < before", arg=before)
+
+
+class Fingers:
+    """Fingers on an area of the page. A place is the x positions of one or two, as fractions of the width."""
+
+    def __init__(self, page: Page, area: Locator) -> None:
+        self._area = area
+        self._devtools = page.context.new_cdp_session(page)
+        self._devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+
+    def move(self, start: list[tuple[float, ...]], places: list[tuple[float, ...]]) -> None:
+        box = self._box()
+        y = box["y"] + box["height"] / 2
+        self._drag([[(box["x"] + box["width"] * part, y) for part in place] for place in [*start, *places]])
+
+    def scroll(self, pixels: int) -> None:
+        """Move one finger down."""
+        box = self._box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        self._drag([[(x, y + moved)] for moved in range(0, pixels, 10)])
+
+    def _box(self) -> FloatRect:
+        box = self._area.bounding_box()
+        assert box is not None
+        return box
+
+    def _drag(self, path: list[list[tuple[float, float]]]) -> None:
+        for number, places in enumerate(path):
+            points = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(places)]
+            self._send("touchMove" if number else "touchStart", points)
+        self._send("touchEnd", [])
+
+    def _send(self, kind: str, points: list[dict[str, float]]) -> None:
+        self._devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+
 def wait_for_zoomed_points(page: Page) -> None:
     """Wait until train/loss has the 500 points of the zoomed part and the few beside it, and no others."""
     page.wait_for_function(f"() => {POINTS} > 500 && {POINTS} < 600")
@@ -175,6 +260,19 @@ def test_options_of_the_charts_are_in_the_url(open_page: PageOpener) -> None:
     expect(page.get_by_text('No metric matches "nothing"')).to_be_visible()
     page.get_by_role("button", name="Clear the search").click()
     expect(page.locator("figure")).to_have_count(31)
+
+
+def test_a_link_has_the_pinned_metrics(open_page: PageOpener) -> None:
+    page = open_page(job_path(CURVES))
+    expect(plot(page, "train/loss")).to_be_visible()
+    chart(page, "train/loss").get_by_role("button", name="Unpin train/loss").click()
+    expect(page).to_have_url(re.compile("pins="))
+    expect(chart(page, "train/loss")).to_have_count(0)
+    address = urlsplit(page.url)
+    page.evaluate("localStorage.removeItem('anygpu.pinned-metrics')")
+    other = open_page(f"{address.path}?{address.query}")
+    expect(other.locator("figure[data-metric]").first).to_be_visible()
+    expect(chart(other, "train/loss")).to_have_count(0)
 
 
 def test_an_enlarged_chart_shows_its_points_as_a_table(open_page: PageOpener) -> None:

@@ -1,6 +1,7 @@
 """The Costs view: the same sums as the API, groupings, months, providers, predictions, and downloads."""
 
 import csv
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,6 +119,19 @@ def test_another_job_is_compared_at_all_providers(open_page: PageOpener, web_ser
     assert f"job={job['id']}" in page.url
     rows = page.get_by_role("region", name="Cost by provider").get_by_role("row")
     expect(rows.nth(3)).to_be_visible()
+
+
+@pytest.mark.parametrize("screen", ["desktop", "laptop", "phone"])
+def test_the_recommended_provider_is_in_sight_at_every_width(open_page: PageOpener, screen: str) -> None:
+    page = open_costs(open_page, "", screen=screen)
+    table = page.get_by_role("region", name="Cost by provider")
+    cheapest = table.get_by_text("Cheapest", exact=True)
+    expect(cheapest).to_be_visible()
+    assert table.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+    table.scroll_into_view_if_needed()
+    take_screenshot(page, f"costs-providers-{screen}")
+    page.get_by_role("link", name="Compare another workload").click()
+    expect(page).to_have_url(re.compile("/new"))
 
 
 def test_predictions_link_to_their_jobs(open_page: PageOpener) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,18 @@ def open_tab(page: Page, name: str) -> None:
     ).click()
 
 
+def wait_for_step(page: Page, least: int) -> int:
+    """Wait until the page shows at least this step, and return the shown one."""
+    shown = page.locator(".stat", has_text="Progress").first
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = re.search(r"step ([\d,]+) of 4,000", shown.inner_text())
+        if found is not None and (step := int(found[1].replace(",", ""))) >= least:
+            return step
+        page.wait_for_timeout(50)
+    raise AssertionError(f"the page does not show step {least}: {shown.inner_text()}")
+
+
 @pytest.fixture(scope="module")
 def files_job(web_server: Server) -> dict[str, Any]:
     """A completed job with four artifacts and three checkpoints."""
@@ -113,14 +126,10 @@ def test_an_interruption_and_the_resume_appear_on_the_timeline(
 
 def test_progress_moves_without_a_reload(web_server: Server, running_job: str, open_page: PageOpener) -> None:
     page = open_page(f"/jobs/{running_job}")
-    shown = page.locator(".stat", has_text="Progress").first
-    expect(shown).to_contain_text(re.compile(r"step \d+ of 4,000"))
-    before = web_server.job(running_job)["progress"]["step"]
-    expect(shown).not_to_contain_text(f"step {before} of")
-    web_server.wait(running_job, has_reached(before + 30), 60)
-    expect(shown).to_contain_text(
-        re.compile(rf"step ({before + 30}|{before + 31}|[1-9]\d\d+) of|step \d+ of")
-    )
+    before = wait_for_step(page, 1)
+    page.evaluate("window.loadedOnce = true")
+    wait_for_step(page, before + 30)
+    assert page.evaluate("window.loadedOnce")
 
 
 @pytest.mark.parametrize(("dark", "screen"), [(False, "desktop"), (True, "desktop"), (False, "phone")])
@@ -337,12 +346,7 @@ def test_the_page_survives_a_restart_of_the_server(
     web_server.start("--port", port)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     before = web_server.job(running_job)["progress"]["step"]
-    web_server.wait(running_job, has_reached(before + 20), 60)
-    expect(page.locator(".stat").first).to_contain_text(re.compile(r"step [\d,]+ of 4,000"))
-    newest = web_server.ask("GET", f"/api/v1/training/{running_job}/events?before=9007199254740991").json
-    open_tab(page, "Events")
-    expect(page.get_by_text(re.compile(r"\d+ events in all"))).to_be_visible()
-    assert newest["total"] > 0
+    wait_for_step(page, before + 20)
 
 
 def test_keys_open_the_tabs(files_job: dict[str, Any], open_page: PageOpener) -> None:
@@ -353,3 +357,40 @@ def test_keys_open_the_tabs(files_job: dict[str, Any], open_page: PageOpener) ->
         expect(page).to_have_url(re.compile(f"tab={tab}"))
     page.keyboard.press("1")
     expect(page).not_to_have_url(re.compile("tab="))
+
+
+def test_slash_searches_and_j_and_k_move_between_rows(
+    files_job: dict[str, Any], open_page: PageOpener
+) -> None:
+    page = open_page(f"/jobs/{files_job['id']}?tab=artifacts")
+    rows = page.locator("#content tbody tr")
+    expect(rows.first).to_be_visible()
+    for key, index in (("j", 0), ("j", 1), ("k", 0), ("k", 0)):
+        page.keyboard.press(key)
+        expect(rows.nth(index).locator(":focus")).to_have_count(1)
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog").locator("dt")
+    expect(keys.filter(has_text="Next row")).to_have_count(1)
+    expect(keys.filter(has_text="Search in the page")).to_have_count(0)
+    page.keyboard.press("Escape")
+    open_tab(page, "Log")
+    expect(page.locator("#content input[type=search]")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.locator("#content input[type=search]")).to_be_focused()
+
+
+def test_the_filter_of_the_events_and_the_form_of_the_spec_are_in_the_address(
+    files_job: dict[str, Any], open_page: PageOpener
+) -> None:
+    page = open_page(f"/jobs/{files_job['id']}?tab=events")
+    field = page.get_by_label("Filter the events")
+    field.fill("JobSubmitted")
+    expect(page).to_have_url(re.compile("event=JobSubmitted"))
+    page.reload()
+    expect(field).to_have_value("JobSubmitted")
+    expect(page.locator("ol.events li")).to_have_count(1)
+    open_tab(page, "Spec")
+    page.get_by_role("group", name="Form").get_by_role("button", name="Python").click()
+    expect(page).to_have_url(re.compile("form=python"))
+    page.reload()
+    expect(page.locator("pre.spec")).to_contain_text("import anygpu")

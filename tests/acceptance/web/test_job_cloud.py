@@ -56,6 +56,7 @@ def web_server(tmp_path_factory: pytest.TempPathFactory, built_app: None, cloud:
     server.stop()
 
 
+@pytest.mark.extended
 def test_a_spot_interruption_and_a_migration_are_told_with_their_cost(
     web_server: Server, cloud: Cloud, open_page: PageOpener
 ) -> None:

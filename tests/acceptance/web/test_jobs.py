@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.acceptance.server.real_server import Server
-from tests.acceptance.web.browser import check_accessibility, take_screenshot
+from tests.acceptance.web.browser import PageGuard, check_accessibility, take_screenshot
 from tests.acceptance.web.conftest import PageOpener
 
 GATED = """
@@ -17,6 +17,21 @@ anygpu.log({{"val/accuracy": 0.75}}, step=2)
 anygpu.progress(step=4, steps=10)
 while not pathlib.Path({gate!r}).exists():
     time.sleep(0.05)
+"""
+# Chromium without a display grants the permission but has no notifications, and says `denied` in this property. The
+# page keeps what it asked the browser to show.
+RECORD_NOTIFICATIONS = """
+() => {
+  window.notified = [];
+  const Shown = window.Notification;
+  window.Notification = class extends Shown {
+    static get permission() { return "granted"; }
+    constructor(title, options) {
+      super(title, options);
+      window.notified.push([title, options.body]);
+    }
+  };
+}
 """
 Submit = Callable[..., str]
 
@@ -177,6 +192,67 @@ def test_cancelling_says_what_is_lost(page: Page, web_server: Server, submit: Su
     assert web_server.wait_ended(job_id)["status"] == "cancelled"
 
 
+def test_several_jobs_are_tagged_and_cancelled_on_a_phone(
+    open_page: PageOpener, web_server: Server, submit: Submit
+) -> None:
+    jobs = [submit("phone-1"), submit("phone-2")]
+    page = open_page("/jobs?q=phone-", screen="phone")
+    expect(row(page, "phone-2").get_by_role("checkbox")).to_be_hidden()
+    page.get_by_role("button", name="Select", exact=True).click()
+    for name in ("phone-1", "phone-2"):
+        row(page, name).click(position={"x": 200, "y": 20})  # the whole card is the box
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    expect(page.get_by_role("checkbox", name="Select all loaded jobs")).to_be_checked()
+    check_accessibility(page)
+    take_screenshot(page, "jobs-phone-select")
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_label("Add tags").fill("mobile")
+    page.get_by_role("button", name="Save the tags").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert [web_server.job(each)["tags"] for each in jobs] == [["mobile"]] * 2
+    expect(page.get_by_role("button", name="Compare")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Cancel 2")).click()
+    page.get_by_role("button", name="Cancel 2 jobs").click()
+    expect(row(page, "phone-2")).to_contain_text("Cancelled")
+    page.get_by_role("button", name="Done").click()
+    expect(row(page, "phone-2").get_by_role("checkbox")).to_be_hidden()
+
+
+def test_a_shared_selection_acts_on_jobs_that_are_not_in_the_list(
+    open_page: PageOpener, web_server: Server, submit: Submit, guard: PageGuard
+) -> None:
+    guard.allow("404")
+    listed, other = submit("listed", tags=["listed"]), submit("elsewhere")
+    lost = "00000000-0000-7000-8000-000000000000"
+    page = open_page(f"/jobs?tag=listed&selected={listed},{other},{lost}")
+    expect(page.get_by_text("2 selected, 1 not found")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Cancel 2")).click()
+    page.get_by_role("button", name="Cancel 2 jobs").click()
+    for job_id in (listed, other):
+        assert web_server.wait_ended(job_id)["status"] == "cancelled"
+
+
+def test_several_phases_and_days_are_filters(page: Page, submit: Submit) -> None:
+    submit("by-day")
+    expect(row(page, "by-day")).to_contain_text("Training")
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_role("button", name="Phase", exact=True).click()
+    for phase in ("Training", "Recovering"):
+        page.get_by_label(phase, exact=True).check()
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("training, recovering")).to_be_visible()
+    expect(row(page, "by-day")).to_be_visible()
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_role("button", name="Submitted between").click()
+    page.get_by_label("Last day").fill("2020-01-31")
+    check_accessibility(page)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("heading", name="No jobs match")).to_be_visible()
+    expect(page).to_have_url(re.compile("until=2020-01-31"))
+    page.get_by_role("button", name="Remove the filter Submitted until 2020-01-31").click()
+    expect(row(page, "by-day")).to_be_visible()
+
+
 def test_a_viewer_is_offered_no_change(page_as: Callable[[str], Page], submit: Submit) -> None:
     submit("read-only")
     page = page_as("viewer")
@@ -200,6 +276,26 @@ def test_a_watched_job_tells_when_it_ends(page: Page, submit: Submit, gate: Path
     expect(page.get_by_text("watched completed")).to_be_visible()
     page.reload()
     expect(watched).to_contain_text("watched")
+
+
+def test_the_browser_notifies_of_a_failed_job_while_the_page_is_hidden(
+    page: Page, web_server: Server, gate: Path
+) -> None:
+    page.context.grant_permissions(["notifications"])
+    assert page.evaluate("Notification.requestPermission()") == "granted"
+    page.evaluate(RECORD_NOTIFICATIONS)
+    code = f"{GATED.format(gate=str(gate))}\nraise SystemExit('out of luck')"
+    web_server.submit(code=code, name="unlucky")
+    expect(row(page, "unlucky")).to_contain_text("Training")
+    page.keyboard.press("j")
+    page.keyboard.press("w")
+    expect(page.get_by_role("region", name="Watched jobs")).to_contain_text("40")
+    page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true })")
+    gate.touch()
+    expect(page.get_by_role("region", name="Messages")).to_contain_text("unlucky failed")
+    ((title, text),) = page.evaluate("window.notified")
+    assert title == "unlucky failed"
+    assert text
 
 
 def test_the_list_goes_on_after_the_server_was_away(

@@ -1,11 +1,13 @@
 """The log viewer: a million lines, search, follow, and text that stays text."""
 
+import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import (
     PageGuard,
@@ -36,6 +38,19 @@ sys.stdout.flush()
 sys.stdout.buffer.write(b"\xff\xfe broken\n" + b"z" * 20000 + b"\n")
 print("the end")
 """
+TICKS = """
+import time
+for number in range(6000):
+    print(f"tick {number}.", flush=True)
+    time.sleep(0.1)
+"""
+BUSY = {
+    "title": "Store busy",
+    "status": 503,
+    "code": "store_busy",
+    "detail": "The database is busy.",
+    "retryable": True,
+}
 # Moves the log as a person with a wheel and a scroll bar does, one movement a frame.
 SCROLL = """
 async (element) => {
@@ -77,9 +92,17 @@ def test_a_million_lines_scroll_without_a_long_task(open_page: PageOpener, milli
         log.focus()
         page.keyboard.press("Home")
         expect(line(log, 1)).to_contain_text("step 1 loss=1.000000")
-        page.keyboard.press("End")
-        expect(line(log, LINES)).to_be_visible()
+        press_end(page, log)
     assert max(tasks) < MAX_TASK_MS
+
+
+def press_end(page: Page, log: Locator) -> None:
+    """Scroll to the last line. A key that is pressed while the browser still scrolls may have no effect."""
+    end = time.monotonic() + 60
+    while not line(log, LINES).is_visible():
+        assert time.monotonic() < end, "the last line is not shown"
+        page.keyboard.press("End")
+        page.wait_for_timeout(500)
 
 
 def test_a_search_counts_the_hits_and_goes_to_them(
@@ -109,6 +132,21 @@ def test_a_search_counts_the_hits_and_goes_to_them(
     expect(page.get_by_text("9 hits")).to_be_visible()
     field.fill("(")
     expect(page.get_by_text("not valid")).to_be_visible()
+
+
+def test_the_search_field_has_the_text_of_the_address_after_going_back(
+    open_page: PageOpener, million: str
+) -> None:
+    page, log = open_log(open_page, million)
+    expect(line(log, LINES)).to_be_visible()
+    field = page.get_by_role("searchbox", name="Search the log")
+    field.fill("STEP 77777")
+    expect(page).to_have_url(re.compile("find="))
+    page.evaluate("history.pushState(history.state, '', location.pathname + '?tab=log&find=other')")
+    page.evaluate("window.dispatchEvent(new PopStateEvent('popstate', {state: history.state}))")
+    expect(field).to_have_value("other")
+    page.go_back()
+    expect(field).to_have_value("STEP 77777")
 
 
 def test_the_overview_shows_the_end_of_the_log_in_a_small_panel(open_page: PageOpener, million: str) -> None:
@@ -244,3 +282,46 @@ if not killed.exists():
     expect(log.get_by_text("first attempt", exact=True)).to_be_visible()
     expect(log.get_by_text("second attempt", exact=True)).to_have_count(0)
     expect(page).to_have_url(re.compile("log=1"))
+
+
+def test_a_log_goes_on_after_a_temporary_problem_of_the_server(
+    web_server: Server, open_page: PageOpener
+) -> None:
+    job_id = web_server.submit(code=TICKS, name="ticks")
+    web_server.wait(job_id, lambda job: job["phase"] == "training", 60)
+    refused: list[str] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def forward(text: str | bytes) -> None:
+            message = json.loads(text)
+            if message.get("include") != ["logs"] or len(refused) >= 4:
+                server.send(text)
+                return
+            refused.append(message["id"])
+            socket.send(json.dumps({"id": message["id"], "problem": BUSY}))
+
+        socket.on_message(forward)
+
+    page = open_page("/queue")
+    page.route_web_socket(re.compile("/api/v1/live$"), connect)
+    page.goto(f"{page.url.removesuffix('/queue')}/jobs/{job_id}?tab=log")
+    banner = page.locator(".banner")
+    expect(banner).to_contain_text("Some live updates are late. The database is busy.")
+    expect(page.get_by_text("Partly live")).to_be_visible()
+    take_screenshot(page, "live-trouble")
+    expect(page.get_by_text("all output is here")).to_have_count(0)
+    last = web_server.ask("GET", f"/api/v1/training/{job_id}/logs/lines?from=-1").json["total_lines"]
+    while newest_tick(page) < last + 20:
+        page.wait_for_timeout(50)
+    expect(banner).to_have_count(0)
+    assert len(refused) == 4
+    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+    expect(page.get_by_text("all output is here")).to_be_visible()
+
+
+def newest_tick(page: Page) -> int:
+    return max(
+        (int(each) for each in re.findall(r"tick (\d+)", page.locator(".logs").inner_text())), default=0
+    )

@@ -169,6 +169,25 @@ def test_dropped_files_become_files_of_the_job(new_page: Page) -> None:
     expect(new_page.locator(".cm-content")).to_contain_text("import anygpu")
 
 
+def test_a_dropped_folder_is_read_with_its_folders(new_page: Page, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "helpers").mkdir(parents=True)
+    (project / "train.py").write_text(HELLO)
+    (project / "helpers" / "text.py").write_text("WORD = 1\n")
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "big.log").write_text("ignored\n")
+    pane = new_page.locator(".pane.ed")
+    expect(new_page.locator(".cm-content")).to_be_visible()
+    box = pane.bounding_box()
+    assert box is not None
+    data = {"items": [], "files": [str(project)], "dragOperationsMask": 1}
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + 100, "data": data}
+    devtools = new_page.context.new_cdp_session(new_page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send("Input.dispatchDragEvent", {"type": kind, **place})
+    expect(new_page.locator(".fsum")).to_contain_text("3 files")
+
+
 def test_a_trainer_form_submits_a_tabular_job(new_page: Page, web_server: Server, tmp_path: Path) -> None:
     table = tmp_path / "flowers.csv"
     rows = [f"{i % 7},{(i * 3) % 11},{'big' if i % 7 > 3 else 'small'}" for i in range(200)]
@@ -241,6 +260,25 @@ def test_the_budget_slider_plans_again(new_page: Page) -> None:
     expect(new_page.locator(".scatter .zone")).to_have_count(1)
 
 
+def test_the_deadline_slider_plans_again_and_shows_what_it_excludes(new_page: Page) -> None:
+    type_code(new_page, SCRIPT)
+    expect(new_page.locator(".offers .off").first).to_be_visible()
+    slider = new_page.get_by_label("Deadline", exact=True)
+    with new_page.expect_response(lambda answer: "/api/v1/plan" in answer.url) as planned:
+        slider.press("ArrowLeft")
+    sent = json.loads(planned.value.request.post_data or "{}")
+    assert sent["spec"]["limits"]["deadline_s"] > 0
+    expect(new_page.locator(".scatter .zone.late")).to_have_count(1)
+
+
+def test_rejected_offers_are_listed_with_their_reasons(new_page: Page) -> None:
+    type_code(new_page, SCRIPT)
+    rejected = new_page.locator("details.rej")
+    rejected.get_by_text(re.compile("rejected offer")).click()
+    expect(rejected.get_by_role("listitem").first).to_be_visible()
+    expect(rejected.get_by_role("listitem").first).to_contain_text(re.compile(r"\d+\D+"))
+
+
 def test_errors_of_the_server_are_shown_at_their_fields(new_page: Page, guard: PageGuard) -> None:
     guard.allow("answer 422")
     type_code(new_page, HELLO)
@@ -290,6 +328,15 @@ def test_files_are_added_renamed_and_removed(new_page: Page) -> None:
     expect(tabs.get_by_role("button", name="lib/model.py")).to_have_count(0)
 
 
+def test_the_request_of_the_chosen_offer_is_shown_when_it_is_opened(new_page: Page) -> None:
+    type_code(new_page, HELLO)
+    new_page.get_by_text("Native request").click()
+    shown = new_page.locator("details.native")
+    expect(shown).to_contain_text("process on the server's machine")
+    expect(shown).to_contain_text("(the one-time ticket of the attempt)")
+    check_accessibility(new_page)
+
+
 def test_a_viewer_sees_the_plan_and_no_submit_button(open_page: PageOpener) -> None:
     page = open_page("/new", role="viewer")
     type_code(page, SCRIPT)
@@ -305,7 +352,13 @@ def test_hostile_names_are_only_text(new_page: Page) -> None:
     new_page.get_by_role("button", name="New file").click()
     new_page.get_by_label("Path in the working directory").fill(hostile)
     new_page.get_by_role("button", name="Add the file").click()
-    type_code(new_page, f'import torch\nopen("/data/{"<b>x</b>"}")\n')
+    with new_page.expect_response(
+        lambda answer: "/api/v1/plan" in answer.url and "<b>x</b>" in (answer.request.post_data or "")
+    ) as planned:
+        type_code(new_page, f'import torch\nopen("/data/{"<b>x</b>"}")\n')
+    assert json.dumps(hostile) in (planned.value.request.post_data or "")
+    expect(new_page.locator(".offers .off").first).to_be_visible()
+    expect(new_page.locator("b", has_text=re.compile("^x$"))).to_have_count(0)
     expect(new_page.get_by_role("button", name=hostile)).to_be_visible()
     assert new_page.evaluate("window.hacked") is None
 

@@ -66,6 +66,15 @@ def test_a_chosen_offer_is_shown_with_its_price_and_is_where_the_job_runs(
     assert job["place"]["name"] == placement.instance_type
 
 
+def test_a_point_of_the_scatter_chooses_its_offer(new_page: Page) -> None:
+    plot = new_page.locator(".scatter .plot")
+    points = plot.locator("[title^='ec2']")
+    expect(points.first).to_be_visible()
+    points.first.click(force=True)  # the plot takes the click
+    expect(new_page.get_by_text("The job runs only here")).to_be_visible()
+    expect(new_page.locator(".offers .off.sel")).to_contain_text("ec2")
+
+
 def test_the_provider_filter_shows_offers_of_one_cloud(new_page: Page) -> None:
     new_page.get_by_role("button", name="All providers").click()
     new_page.get_by_label("ec2", exact=True).check()

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, TimeoutError
+from playwright.sync_api import Locator, Page, Request, TimeoutError, expect
 from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import settle
 from tests.acceptance.web.conftest import PageOpener
@@ -43,6 +43,18 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(open_page: PageOpener
         settle(page)
         press_every_button(page, path, page.locator("main"))
     assert writes == []
+
+
+def test_a_member_acts_on_a_job_in_its_header(
+    open_page: PageOpener, web_server: Server, jobs: SampleJobs
+) -> None:
+    page = open_page(f"/jobs/{jobs.running}", role="member")
+    header = page.locator("main")
+    for name in ("Cancel", "More actions"):
+        expect(header.get_by_role("button", name=name, exact=True).first).to_be_visible()
+    header.get_by_role("button", name="Cancel", exact=True).first.click()
+    page.get_by_role("button", name="Cancel the job").click()
+    assert web_server.wait_ended(jobs.running)["status"] == "cancelled"
 
 
 def is_write(request: Request) -> bool:
