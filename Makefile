@@ -9,7 +9,7 @@ WORKERS ?= 3
 # Three for two cores, as tests wait as much as they work; and they are compiled once, not at every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help web web-types demo test test-extended test-trainers check bench simulate docs clean format
+.PHONY: help web web-types demo test test-extended test-trainers test-clusters check bench simulate docs clean format
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,7 +33,7 @@ test: web  ## all tests but those of the next two targets
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not extended" $(ARGS)
 
 test-extended: web  ## installations, a user's first hour, long scenarios, and random requests to every route
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m extended tests/acceptance $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m extended tests/acceptance tests/contracts $(ARGS)
 
 $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py scripts/torchvision_operators.py
 	$(PYTHON) scripts/setup_trainers_venv.py $(TRAINERS)
@@ -41,6 +41,12 @@ $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py 
 
 test-trainers: $(VENV)/.installed $(TRAINERS)/.installed  ## the trainers that need torch and other frameworks
 	@$(TRAINERS)/bin/python -m pytest -n 2 --dist loadfile tests/trainers $(ARGS)
+
+test-clusters: $(VENV)/.installed $(TRAINERS)/.installed  ## backends of clusters against real engines; root installs these
+	@$(BIN)/python -m scripts.clusters.kubernetes || true  # builds it once; where it cannot, its tests are skipped
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/clusters $(ARGS)
+	@$(BIN)/python -m scripts.clusters.sshd
+	@$(BIN)/python -m pytest -n 2 -m "needs_program and not extended" tests/contracts $(ARGS)
 
 check: $(VENV)/.installed  ## lint, types, import contracts; also of the web app
 	@$(BIN)/ruff format --check src tests bench scripts
