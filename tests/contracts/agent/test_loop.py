@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
+import pytest
 from tests.contracts.agent.agent_process import Agent
 from tests.contracts.agent.waiting import alive, until
 
@@ -74,6 +76,31 @@ def test_a_daemonised_child_does_not_outlive_the_job(play: Play) -> None:
     until(lambda: not alive(pid))
     assert agent.server.end is not None
     assert agent.server.end["exit_code"] == 0
+
+
+SAVING = """
+import os, signal, sys, time
+def save(*_):
+    print("saving", flush=True)
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(60)
+"""
+WRAPPERS = ["{0}; echo never", "timeout 60 {0}; echo never", "setsid {0} & wait"]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_script_in_a_shell_gets_sigterm_once_and_its_whole_grace_time(play: Play, wrapper: str) -> None:
+    agent = play({"shell": wrapper.format(f"{sys.executable} -c '{SAVING}'"), "grace_s": 20})
+    agent.start()
+    agent.server.wait_for(lambda: b"ready\n" in agent.server.log)
+    agent.server.order({"kind": "cancel"})
+    assert agent.finish() == 0
+    lines = bytes(agent.server.log).splitlines()
+    assert [line for line in lines if not line.startswith(b"[anygpu]")] == [b"ready", b"saving", b"saved"]
 
 
 def test_a_child_that_keeps_the_output_open_does_not_keep_the_job_open(play: Play) -> None:

@@ -153,13 +153,28 @@ def kill_tree(group: int | None, name: str) -> None:
 
 def find_descendants(name: str, excluded: set[int]) -> list[int]:
     """Return the agent's descendants and all processes of the attempt, except `excluded` and the agent's helpers."""
+    return [process.pid for process in _list_attempt(name) if process.pid not in excluded]
+
+
+def find_signal_targets(name: str, group: int) -> tuple[set[int], set[int]]:
+    """Return the processes of the attempt in `group`, and those outside it whose parent has ended.
+
+    To the rest, a process of the attempt passes signals on: torchrun and `timeout` start others in groups of their own.
+    """
+    processes = _list_attempt(name)
+    parents = {process.pid for process in processes}
+    members = {process.pid for process in processes if process.group == group}
+    orphans = {process.pid for process in processes if process.parent not in parents}
+    return members, orphans - members
+
+
+def _list_attempt(name: str) -> list[_ProcessInfo]:
     processes = _list_processes()
     descendants = _descendant_pids(processes, os.getpid())
     return [
-        process.pid
+        process
         for process in processes
-        if process.pid not in excluded
-        and process.pid != os.getpid()
+        if process.pid != os.getpid()
         and (process.pid in descendants or _attempt_name(f"/proc/{process.pid}") == name)
         and process.pid not in helper_pids
     ]

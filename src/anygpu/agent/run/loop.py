@@ -144,7 +144,7 @@ class ProcessLoop:
             self.check_stop()
 
     def _has_ended(self, process: JobProcess) -> bool:
-        """Return whether the process has ended.
+        """Return whether the process has ended, and after SIGTERM also its children, which may save their state.
 
         Checks after each wake-up of the loop, and also once a second, in case a wake-up was missed.
         """
@@ -152,7 +152,12 @@ class ProcessLoop:
         if not self._woken and now < self._poll_at:
             return False
         self._woken, self._poll_at = False, now + POLL_S
-        return process.poll() is not None
+        if process.poll() is None:
+            return False
+        if self.stop is None or not self.stop.is_between_signals:
+            return True
+        process.terminate()  # children whose parent has not passed the signal on
+        return not process.has_leftovers()
 
     def check_stop(self) -> StopRequest | None:
         """Return the current stop request, or None.
@@ -208,7 +213,7 @@ class ProcessLoop:
             if stop.is_short_notice:
                 self.on_short_notice()
         if stopping.TERM in actions or (stopping.FLAG in actions and not saves):
-            process.send_signal(signal.SIGTERM)
+            process.terminate()
         if stopping.KILL in actions:
             process.kill()
         return stopping.ABANDON in actions

@@ -59,16 +59,26 @@ class JobProcess:
             os.close(writing)
         os.set_blocking(self.pipe, False)
         self.pid = self._popen.pid
+        self._terminated: set[int] = set()  # processes that have received SIGTERM
 
     def poll(self) -> int | None:
         """Return the exit code, or the negative signal number; None while the process runs."""
         return self._popen.poll()
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal to the process group and to every descendant that left the group."""
-        processes.signal_group(self.pid, number)
-        for pid in processes.find_descendants(self.name, {self.pid}):
-            processes.signal_process(pid, number)
+    def terminate(self) -> None:
+        """Send SIGTERM to the processes of the job, once to each.
+
+        A script may save its state when it receives SIGTERM, and a second one would interrupt that. So a process that
+        gets the signal from another process of the job, or from the program that runs its container, gets none here.
+        """
+        members, orphans = processes.find_signal_targets(self.name, self.pid)
+        if not self._terminated:
+            processes.signal_group(self.pid, signal.SIGTERM)
+            self._terminated |= members | {self.pid}
+        targets = members if self._kill_command else members | orphans
+        for pid in targets - self._terminated:
+            processes.signal_process(pid, signal.SIGTERM)
+        self._terminated |= targets
 
     def kill(self) -> None:
         """Kill the process and everything it started."""
@@ -77,15 +87,16 @@ class JobProcess:
 
     def kill_leftovers(self, grace_s: float) -> None:
         """End the children that still run after the process has ended: SIGTERM first, SIGKILL after `grace_s`."""
-        if not self._has_leftovers():
+        if not self.has_leftovers():
             return
-        self.send_signal(signal.SIGTERM)
+        self.terminate()
         until = time.monotonic() + min(grace_s, LEFTOVER_GRACE_S)
-        while self._has_leftovers() and time.monotonic() < until:
+        while self.has_leftovers() and time.monotonic() < until:
             time.sleep(0.02)
         self.kill()
 
-    def _has_leftovers(self) -> bool:
+    def has_leftovers(self) -> bool:
+        """Return whether other processes of the job run."""
         processes.reap_children({self.pid})
         return processes.is_group_alive(self.pid) or bool(processes.find_descendants(self.name, {self.pid}))
 

@@ -52,6 +52,12 @@ class StopRequest:
         return self.publish_until < other.publish_until - 1.0
 
     @property
+    def is_between_signals(self) -> bool:
+        """Return whether SIGTERM was sent, and SIGKILL was not."""
+        left = [action for _, action in self.steps]
+        return TERM not in left and KILL in left
+
+    @property
     def next_at(self) -> float | None:
         return self.steps[0][0] if self.steps else None
 
