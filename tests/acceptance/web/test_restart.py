@@ -8,6 +8,7 @@ from tests.acceptance.web.browser import PageGuard
 from tests.acceptance.web.conftest import PageOpener
 
 STEPS = 90
+SCROLLED_LINES = 10  # fewer than the page shows at once
 SCRIPT = f"""
 import time, anygpu
 for step in range(1, {STEPS} + 1):
@@ -37,21 +38,22 @@ def test_nothing_is_lost_or_repeated_when_the_server_restarts(
 
 def lines_of(page: Page) -> list[str]:
     """Return all lines of the log, by scrolling through it."""
+    expect(page.get_by_text(f"{STEPS} lines", exact=True)).to_be_visible()
     log = page.get_by_role("region", name="Log, newest lines last")
-    log.focus()
-    page.keyboard.press("Home")
-    expect(log.locator(".tx", has_text=re.compile("^line 1$"))).to_be_visible()
-    lines = visible_lines(log)
-    while f"line {STEPS}" not in lines:
-        page.keyboard.press("PageDown")
-        page.wait_for_timeout(100)
-        shown = visible_lines(log)
-        lines += shown[shown.index(lines[-1]) + 1 :]
-    return lines
+    lines: dict[int, str] = {}
+    for number in [*range(1, STEPS, SCROLLED_LINES), STEPS]:
+        log.evaluate("(box, line) => { box.scrollTop = (line / %d) * box.scrollHeight }" % STEPS, number - 1)
+        expect(log.locator(f"[data-line='{number}']")).to_be_visible()
+        lines |= shown_lines(log)
+    return [lines[number] for number in sorted(lines)]
 
 
-def visible_lines(log: Locator) -> list[str]:
-    return log.locator(".tx").all_inner_texts()
+def shown_lines(log: Locator) -> dict[int, str]:
+    """Return the text of each line in the page, by its number."""
+    rows = log.locator("[data-line]").evaluate_all(
+        "(rows) => rows.map((row) => [row.dataset.line, row.querySelector('.tx').innerText])"
+    )
+    return {int(number): text for number, text in rows}
 
 
 def steps_of(page: Page, metric: str) -> list[int]:

@@ -7,7 +7,7 @@ they then continue from their cursors, so the server keeps nothing in memory for
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from time import monotonic
 from typing import Any
 
@@ -103,8 +103,12 @@ class LiveSession:
                 f"this connection already has {MAX_FOLLOWS} follows", hint="End one with `unfollow` first."
             )
         self._sources.hub.require_capacity()
-        follow = await self._project_follow(request) if request.project else await self._job_follow(request)
+        with ExitStack() as counted:
+            counted.enter_context(self._sources.hub.count_follower())
+            follow = await self._project_follow(request) if request.project else await self._job_follow(request)
+            end_count = counted.pop_all().close
         self._follows[request.id] = task = asyncio.create_task(follow)
+        task.add_done_callback(lambda done: end_count())
         task.add_done_callback(lambda done: self._forget(request.id, done))
 
     async def _unfollow(self, follow_id: str) -> None:

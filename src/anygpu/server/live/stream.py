@@ -66,18 +66,17 @@ async def follow_project(
     reader = _EventReader(sources, scope, feed, feed.signal, after)
     ping_timer = _PingTimer()
     access.call_at_end(feed.signal.wake_all)
-    with sources.hub.count_follower():
-        while not sources.hub.closing:
-            access.require()
-            counters = feed.signal.counters
-            if entries := await reader.next():
+    while not sources.hub.closing:
+        access.require()
+        counters = feed.signal.counters
+        if entries := await reader.next():
+            ping_timer.reset()
+            yield [each.text for each in entries]
+        elif not await feed.signal.wait(counters, ping_timer.remaining_s(sources.poll_s)):
+            reader.force_read()
+            if ping_timer.is_due:
                 ping_timer.reset()
-                yield [each.text for each in entries]
-            elif not await feed.signal.wait(counters, ping_timer.remaining_s(sources.poll_s)):
-                reader.force_read()
-                if ping_timer.is_due:
-                    ping_timer.reset()
-                    yield [PING]
+                yield [PING]
 
 
 def follow_job(
@@ -202,19 +201,18 @@ class _JobFollower:
         self._reset_report_position()
 
     async def run(self) -> AsyncGenerator[MessageBatch, None]:
-        with self._sources.hub.count_follower():
-            while not self._sources.hub.closing:
-                self._access.require()
-                counters = self._signal.counters
-                messages = await self._new_events() + await self._new_reports()
-                if messages:
-                    self._ping_timer.reset()
-                    yield messages
-                elif self._is_finished:
-                    yield [json.dumps({"kind": "end", "status": str(self._view.status)})]
-                    return
-                elif ping := await self._wait(counters):
-                    yield ping
+        while not self._sources.hub.closing:
+            self._access.require()
+            counters = self._signal.counters
+            messages = await self._new_events() + await self._new_reports()
+            if messages:
+                self._ping_timer.reset()
+                yield messages
+            elif self._is_finished:
+                yield [json.dumps({"kind": "end", "status": str(self._view.status)})]
+                return
+            elif ping := await self._wait(counters):
+                yield ping
 
     @property
     def _is_finished(self) -> bool:

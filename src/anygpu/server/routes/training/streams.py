@@ -16,6 +16,7 @@ from anygpu.server.http.errors import problem_body
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import require_node, resolve_job
+from anygpu.server.live.hub import Hub
 from anygpu.server.live.sockets import encode_frames
 from anygpu.server.live.stream import (
     ALL_KINDS,
@@ -51,7 +52,8 @@ LINES = (
 async def stream_project(services: ServicesDep, caller: CallerDep, after: Position = 0) -> StreamingResponse:
     """Stream the events of the project after position `after`, and then each new event."""
     services.stream_sources.hub.require_capacity()
-    return _ndjson(follow_project(services.stream_sources, caller.scope, after, _access(services, caller)))
+    batches = follow_project(services.stream_sources, caller.scope, after, _access(services, caller))
+    return _ndjson(services, batches)
 
 
 @router.websocket("/stream")
@@ -59,9 +61,8 @@ async def stream_project_socket(
     socket: WebSocket, services: ServicesDep, caller: CallerDep, after: Position = 0
 ) -> None:
     services.stream_sources.hub.require_capacity()
-    await _send_to_socket(
-        socket, follow_project(services.stream_sources, caller.scope, after, _access(services, caller))
-    )
+    batches = follow_project(services.stream_sources, caller.scope, after, _access(services, caller))
+    await _send_to_socket(socket, services, batches)
 
 
 @router.get(
@@ -89,7 +90,7 @@ async def stream_job(
     view = await resolve_job(services.journal, caller.scope, ref)
     require_node(view, node)
     cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point, node=node)
-    return _ndjson(_follow_job(services, caller, view, cursor, include))
+    return _ndjson(services, _follow_job(services, caller, view, cursor, include))
 
 
 @router.websocket("/training/{ref}/stream")
@@ -109,7 +110,7 @@ async def stream_job_socket(
     view = await resolve_job(services.journal, caller.scope, ref)
     require_node(view, node)
     cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point, node=node)
-    await _send_to_socket(socket, _follow_job(services, caller, view, cursor, include))
+    await _send_to_socket(socket, services, _follow_job(services, caller, view, cursor, include))
 
 
 def _follow_job(
@@ -136,16 +137,17 @@ def parse_include(include: str | None) -> frozenset[str]:
     return kinds or ALL_KINDS
 
 
-def _ndjson(batches: AsyncGenerator[MessageBatch, None]) -> StreamingResponse:
+def _ndjson(services: Services, batches: AsyncGenerator[MessageBatch, None]) -> StreamingResponse:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_lines(batches), 200, headers, NDJSON)
+    return StreamingResponse(_lines(services.stream_sources.hub, batches), 200, headers, NDJSON)
 
 
-async def _lines(batches: AsyncGenerator[MessageBatch, None]) -> AsyncIterator[bytes]:
+async def _lines(hub: Hub, batches: AsyncGenerator[MessageBatch, None]) -> AsyncIterator[bytes]:
     try:
-        async with aclosing(batches):
-            async for texts in batches:
-                yield ("\n".join(texts) + "\n").encode()
+        with hub.count_follower():
+            async with aclosing(batches):
+                async for texts in batches:
+                    yield ("\n".join(texts) + "\n").encode()
     except AnygpuError as error:
         yield (_problem_message(error) + "\n").encode()
 
@@ -154,17 +156,20 @@ def _problem_message(error: AnygpuError) -> str:
     return dumps({"kind": "problem", "problem": problem_body(error)})
 
 
-async def _send_to_socket(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
+async def _send_to_socket(
+    socket: WebSocket, services: Services, batches: AsyncGenerator[MessageBatch, None]
+) -> None:
     """Send the batches to the client until the stream ends or the client disconnects."""
-    await socket.accept()
-    sender = asyncio.create_task(_send_batches(socket, batches))
-    listener = asyncio.create_task(_wait_for_disconnect(socket))
-    try:
-        await asyncio.wait({sender, listener}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        listener.cancel()
-        sender.cancel()
-        await asyncio.gather(sender, listener, return_exceptions=True)
+    with services.stream_sources.hub.count_follower():
+        await socket.accept()
+        sender = asyncio.create_task(_send_batches(socket, batches))
+        listener = asyncio.create_task(_wait_for_disconnect(socket))
+        try:
+            await asyncio.wait({sender, listener}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listener.cancel()
+            sender.cancel()
+            await asyncio.gather(sender, listener, return_exceptions=True)
 
 
 async def _send_batches(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
