@@ -105,7 +105,9 @@ class LiveSession:
         self._sources.hub.require_capacity()
         with ExitStack() as counted:
             counted.enter_context(self._sources.hub.count_follower())
-            follow = await self._project_follow(request) if request.project else await self._job_follow(request)
+            follow = (
+                await self._project_follow(request) if request.project else await self._job_follow(request)
+            )
             end_count = counted.pop_all().close
         self._follows[request.id] = task = asyncio.create_task(follow)
         task.add_done_callback(lambda done: end_count())

@@ -58,9 +58,10 @@ export function JobsTable(props: JobsTableProps) {
   const shown = virtualizer.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   const nearEnd = last >= items.length - AHEAD_ROWS;
+  const wantsMore = nearEnd && snapshot.hasMore && !snapshot.loadingMore && snapshot.moreError === null;
   useEffect(() => {
-    if (nearEnd && snapshot.hasMore && snapshot.moreError === null) onMore();
-  }, [nearEnd, snapshot.hasMore, snapshot.moreError, items.length, onMore]);
+    if (wantsMore) onMore();
+  }, [wantsMore, items.length, onMore]);
   useEffect(() => {
     const index = items.findIndex((item) => item.kind === "job" && item.job.id === current);
     if (index >= 0) virtualizer.scrollToIndex(index, { align: "auto" });

@@ -209,6 +209,30 @@ describe("JobListStore", () => {
     expect(ids(store.getSnapshot().finished)).toEqual(["c", "b", "0"]);
   });
 
+  it("loads the next page although the rows are read again meanwhile", async () => {
+    const first: JobPage = { jobs: [ended("d"), ended("c")], next_cursor: "old" };
+    const later: Record<string, JobPage> = {
+      old: { jobs: [ended("b"), ended("a")], next_cursor: null },
+      new: { jobs: [ended("c"), ended("b"), ended("a")], next_cursor: null },
+    };
+    let release = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const store = new JobListStore(["finished"], async (_, cursor) => {
+      if (cursor === "old") await held;
+      return cursor === null ? { ...first } : later[cursor]!;
+    });
+    await store.start();
+    const again = store.start();
+    const more = store.loadMore();
+    first.jobs = [ended("e"), ended("d")];
+    first.next_cursor = "new";
+    await again;
+    release();
+    await more;
+    expect(ids(store.getSnapshot().finished)).toEqual(["d", "c", "b", "a"]);
+    expect(store.getSnapshot()).toMatchObject({ hasMore: false, loadingMore: false });
+  });
+
   it("updates a row in place and lets it wait in its group when it ends", async () => {
     const { store } = listOf({
       active: [{ jobs: [job("b"), job("a")], next_cursor: null }],

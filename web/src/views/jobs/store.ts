@@ -105,16 +105,22 @@ export class JobListStore {
 
   /** Load the next page of the first group that has one. */
   async loadMore(): Promise<void> {
-    const group = this.groupWithMore();
-    if (group === undefined || this.snapshot.loadingMore) return;
+    if (this.groupWithMore() === undefined || this.snapshot.loadingMore) return;
     this.publish({ loadingMore: true, moreError: null });
-    const { cursor } = this.groups[group];
     try {
-      const page = await this.fetchPage(group, cursor);
-      if (this.groups[group].cursor === cursor) this.addPage(group, page); // else the rows were read again
+      await this.addNextPage();
       this.publish({ loadingMore: false });
     } catch (error) {
       this.publish({ loadingMore: false, moreError: error });
+    }
+  }
+
+  private async addNextPage(): Promise<void> {
+    for (let group = this.groupWithMore(); group !== undefined; group = this.groupWithMore()) {
+      const { cursor } = this.groups[group];
+      const page = await this.fetchPage(group, cursor);
+      if (this.groups[group].cursor === cursor) return this.addPage(group, page);
+      // Else the rows were read again meanwhile, and another page is the next one.
     }
   }
 
