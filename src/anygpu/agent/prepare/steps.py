@@ -253,6 +253,8 @@ class Preparation:
         env.update(ranks.rank_variables(self._job.ranks, master))
         if self._job.ranks.launcher == "none":
             return command
+        for name, value in ranks.torchrun_variables(self._job.grace_s).items():
+            env.setdefault(name, value)
         starter = environment.install_torchrun(self._attempt_dir)
         return ranks.torchrun_command(self._job.ranks, master, command, python, starter)
 

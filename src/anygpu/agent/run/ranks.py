@@ -6,6 +6,7 @@ other.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 
@@ -26,6 +27,7 @@ WAIT_S = 5.0  # how long one request waits for the other nodes
 ANY_REMOTE_HOST = "192.0.2.1"  # an address for documentation, which no machine has
 DISCARD_PORT = 9
 PYTHON_NAMES = ("python", "python3")
+TORCHRUN_GRACE_S = 30
 
 
 class MasterAddress:
@@ -116,6 +118,15 @@ def rank_variables(layout: RankLayout, master: MasterAddress) -> dict[str, str]:
     if layout.launcher == "none":
         env.update(RANK=str(layout.node), WORLD_SIZE=str(layout.nodes), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
     return env
+
+
+def torchrun_variables(grace_s: float) -> dict[str, str]:
+    """Return the variables that let the processes of torchrun use the time between SIGTERM and SIGKILL.
+
+    torchrun kills its processes 30 seconds after SIGTERM, unless it is told to wait longer. Versions of torch that do
+    not know the variable ignore it.
+    """
+    return {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(TORCHRUN_GRACE_S, math.ceil(grace_s)))}
 
 
 def torchrun_command(

@@ -13,6 +13,7 @@ from anygpu.agent.run.ranks import (
     MasterAddress,
     rank_variables,
     torchrun_command,
+    torchrun_variables,
     wait_for_nodes,
 )
 
@@ -51,6 +52,11 @@ def test_the_processes_get_the_address_and_without_a_launcher_their_rank() -> No
     assert rank_variables(layout(), MASTER) == {"ANYGPU_LAUNCHER": "torchrun", **common}
     ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     assert rank_variables(layout("none"), MASTER) == {"ANYGPU_LAUNCHER": "none", **common, **ranks}
+
+
+@pytest.mark.parametrize(("grace_s", "seconds"), [(10.0, "30"), (90.5, "91")])
+def test_torchrun_does_not_kill_processes_before_the_agent(grace_s: float, seconds: str) -> None:
+    assert torchrun_variables(grace_s) == {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": seconds}
 
 
 class Answers:
