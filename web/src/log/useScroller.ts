@@ -80,6 +80,23 @@ export function useScroller(lines: number, startsAtEnd: boolean): Scroller {
     setFollowing(false);
     moveTo(positionOfLine(line, geometry));
   };
+
+  /** Go to the first or last line at once. The browser would move there in steps, which a correction can end. */
+  const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+    if (event.key === "Home") showLine(1);
+    else if (event.key === "End") follow(true);
+    else return;
+    event.preventDefault();
+  });
+  useEffect(() => {
+    const box = element.current;
+    if (box === null) return;
+    const listener = (event: KeyboardEvent) => onKeyDown(event);
+    box.addEventListener("keydown", listener);
+    return () => box.removeEventListener("keydown", listener);
+  }, [isShown]);
+
   return {
     element,
     scroll,
