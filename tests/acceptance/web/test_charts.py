@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import FloatRect, Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, Route, expect
 from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import (
     PageGuard,
@@ -149,6 +149,7 @@ def zoom_of(url: str) -> tuple[float, float]:
 
 def test_keys_zoom_around_the_crosshair(open_page: PageOpener) -> None:
     page = open_page(job_path(CURVES))
+    expect(plot(page, "train/loss")).to_have_attribute("data-points", re.compile("[1-9]"))
     plot(page, "train/loss").focus()
     page.keyboard.press("+")  # around the middle
     expect(page).to_have_url(re.compile(r"zoom="))
@@ -165,6 +166,26 @@ def test_keys_zoom_around_the_crosshair(open_page: PageOpener) -> None:
     page.keyboard.press("+")
     expect(page).to_have_url(re.compile(r"zoom="))
     assert zoom_of(page.url)[0] > low
+
+
+def test_a_chart_without_points_cannot_be_zoomed(open_page: PageOpener) -> None:
+    page = open_page("/jobs")
+    held: list[Route] = []
+    page.route("**/metrics/history*", lambda route: held.append(route))
+    page.goto(job_path(CURVES))
+    plot(page, "train/loss").focus()
+    page.keyboard.press("+")
+    drag(page, "train/loss", 0.1, 0.3)
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert "zoom" not in page.url
+    assert held
+    for route in held:
+        route.continue_()
+    page.unroute("**/metrics/history*")
+    wait_for_points(page, "> value", 0)
+    page.keyboard.press("+")
+    expect(page).to_have_url(re.compile("zoom="))
+    assert zoom_of(page.url)[1] > 1
 
 
 def test_two_fingers_zoom_and_pan_and_one_scrolls_the_page(open_page: PageOpener) -> None:

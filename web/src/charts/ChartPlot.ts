@@ -81,7 +81,7 @@ export class ChartPlot {
     );
     this.listenForKeys();
     this.touch = new TouchZoom({
-      range: () => this.layout?.xRange ?? null,
+      range: () => this.shownRange(),
       whole: () => this.whole(),
       onMove: () => {
         this.crosshair.set(null);
@@ -112,7 +112,7 @@ export class ChartPlot {
     this.model = zoom === null ? model : { ...model, zoom };
     this.layout = layoutPlot(this.model, width, height);
     this.pendingZoom = null;
-    if (this.model.zoom === null) this.lastWhole = this.layout.xRange;
+    if (this.model.zoom === null && this.layout.points > 0) this.lastWhole = this.layout.xRange;
     const signature = JSON.stringify([this.layout.strokes, this.model.logScale]);
     if (this.plot === null || signature !== this.signature) {
       this.signature = signature;
@@ -287,18 +287,26 @@ export class ChartPlot {
 
   /** Zoom around the crosshair, or around the middle if it is somewhere else. */
   private zoom(direction: number): void {
-    if (this.layout === null) return;
-    const [low, high] = this.pendingZoom ?? this.layout.xRange;
+    if (direction === 0) return this.applyZoom(null);
+    const range = this.pendingZoom ?? this.shownRange();
+    if (range === null) return;
+    const [low, high] = range;
     const at = this.crosshair.position?.x ?? NaN;
     const x = at >= low && at <= high ? at : (low + high) / 2;
     const factor = direction > 0 ? 1 / ZOOM_STEP : ZOOM_STEP;
-    this.applyZoom(direction === 0 ? null : zoomAround([low, high], x, factor, this.whole()));
+    this.applyZoom(zoomAround(range, x, factor, this.whole()));
   }
 
   private applyZoom(range: Range | null): void {
     this.pendingZoom = range ?? this.whole();
     if (range !== null) this.events.onZoom(range[0], range[1]);
     else if (this.model?.zoom) this.events.onResetZoom();
+  }
+
+  /** What the chart shows; null while it has no points, as there is nothing to zoom into. */
+  private shownRange(): Range | null {
+    if (this.layout === null || (this.layout.points === 0 && this.whole() === null)) return null;
+    return this.layout.xRange;
   }
 
   private whole(): Range | null {
@@ -331,7 +339,7 @@ export class ChartPlot {
   }
 
   private handleDown(event: PointerEvent): void {
-    if (event.pointerType !== "mouse" || event.button !== 0) return;
+    if (event.pointerType !== "mouse" || event.button !== 0 || this.shownRange() === null) return;
     this.plot!.over.setPointerCapture(event.pointerId);
     this.dragStart = this.positionOf(event);
   }

@@ -16,7 +16,7 @@ import {
   type ResumeSteps,
 } from "@/charts/lines";
 import { epochMetric } from "@/charts/metric-groups";
-import { horizontalRange } from "@/charts/plot-layout";
+import { lineRange } from "@/charts/plot-layout";
 import type { MetricsStore, SeriesData, StepRange } from "@/charts/metrics-store";
 import { factorForCount } from "@/charts/smoothing";
 import { formatCount, formatValue, plural } from "@/lib/format";
@@ -68,7 +68,7 @@ function readContent(options: AttemptChartOptions): ChartContent {
       logScale: view.logScale && !(summary !== undefined && summary.min <= 0),
       smoothing: view.smoothing > 0,
       zoom: view.zoom,
-      whole: horizontalRange({ lines: wholeLines, zoom: null }),
+      whole: lineRange(wholeLines),
       overlaid: false,
       changes: wholeLines
         .slice(1)

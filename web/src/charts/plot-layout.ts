@@ -15,7 +15,7 @@ export interface PlotModel {
   /** The chosen part of the horizontal axis. */
   zoom: readonly [number, number] | null;
   /** The horizontal axis without a zoom, if it is known while a part is shown. */
-  whole?: readonly [number, number];
+  whole?: readonly [number, number] | null;
   /** Positions at which the machine changed. */
   changes: readonly number[];
   /** The lines lie over each other (runs), so that reported values behind the smoothed ones must be fainter. */
@@ -99,8 +99,12 @@ export function layoutPlot(model: PlotModel, width: number, height = 0): PlotLay
 }
 
 /** The part of the horizontal axis that is shown: the zoom, or what the lines need. */
-export function horizontalRange({ lines, zoom }: Pick<PlotModel, "lines" | "zoom">): [number, number] {
-  if (zoom !== null) return [zoom[0], zoom[1]];
+function horizontalRange({ lines, zoom }: Pick<PlotModel, "lines" | "zoom">): [number, number] {
+  return zoom === null ? (lineRange(lines) ?? [0, 1]) : [zoom[0], zoom[1]];
+}
+
+/** The part of the horizontal axis that the lines need; null if they have no points. */
+export function lineRange(lines: readonly ChartLine[]): [number, number] | null {
   let low = Infinity;
   let high = -Infinity;
   for (const line of lines) {
@@ -109,7 +113,7 @@ export function horizontalRange({ lines, zoom }: Pick<PlotModel, "lines" | "zoom
       high = Math.max(high, xs.at(-1) ?? -Infinity);
     }
   }
-  if (low > high) return [0, 1];
+  if (low > high) return null;
   return low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
