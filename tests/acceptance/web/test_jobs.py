@@ -232,6 +232,29 @@ def test_a_shared_selection_acts_on_jobs_that_are_not_in_the_list(
         assert web_server.wait_ended(job_id)["status"] == "cancelled"
 
 
+def test_several_statuses_are_a_filter(
+    page: Page, web_server: Server, submit: Submit, open_page: PageOpener
+) -> None:
+    submit("still-active")
+    stopped = submit("was-cancelled")
+    web_server.ask("POST", f"/api/v1/training/{stopped}/cancel")
+    web_server.wait_ended(stopped)
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_role("button", name="Status", exact=True).click()
+    for status in ("Failed", "Cancelled"):
+        page.get_by_label(status, exact=True).check()
+    check_accessibility(page)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("failed, cancelled")).to_be_visible()
+    expect(row(page, "was-cancelled")).to_be_visible()
+    expect(row(page, "still-active")).to_have_count(0)
+    shared = open_page(page.url)
+    expect(row(shared, "was-cancelled")).to_be_visible()
+    expect(row(shared, "still-active")).to_have_count(0)
+    shared.get_by_role("button", name="Remove the filter Status failed, cancelled").click()
+    expect(row(shared, "still-active")).to_be_visible()
+
+
 def test_several_phases_and_days_are_filters(page: Page, submit: Submit) -> None:
     submit("by-day")
     expect(row(page, "by-day")).to_contain_text("Training")

@@ -6,14 +6,7 @@ import { Checkbox } from "@/ui/controls";
 import { Icon } from "@/ui/Icon";
 import { Popover } from "@/ui/Menu";
 import { FilterMenu } from "@/views/jobs/FilterMenu";
-import {
-  COLUMNS,
-  filterChips,
-  filtersOf,
-  type ColumnName,
-  type JobFilters,
-  type JobsSearch,
-} from "@/views/jobs/search";
+import { COLUMNS, filterChips, filtersOf, type ColumnName, type JobsSearch } from "@/views/jobs/search";
 
 interface FilterBarProps {
   search: JobsSearch;
@@ -26,11 +19,11 @@ interface FilterBarProps {
 }
 
 export function FilterBar({ search, hits, suggestions, onChange, onSelect }: FilterBarProps) {
-  const setFilters = (change: Partial<JobFilters>) => onChange({ ...change, selected: [] });
+  const setFilters = (change: Partial<JobsSearch>) => onChange({ ...change, selected: [] });
   return (
     <div className="filters">
       <SearchField value={search.q} onChange={(q) => setFilters({ q })} />
-      {filterChips(filtersOf(search)).map((chip) => (
+      {filterChips(filtersOf(search), search.statuses).map((chip) => (
         <span key={chip.key} className="chip">
           <span className="k">{chip.label}</span>
           <span className="v cut" title={chip.value}>
@@ -45,7 +38,7 @@ export function FilterBar({ search, hits, suggestions, onChange, onSelect }: Fil
           </button>
         </span>
       ))}
-      <FilterMenu filters={filtersOf(search)} suggestions={suggestions} onFilter={setFilters} />
+      <FilterMenu search={search} suggestions={suggestions} onFilter={setFilters} />
       {onSelect !== undefined && <Button onClick={onSelect}>Select</Button>}
       {hits !== null && (
         <span className="t3 small nowrap hits" role="status">

@@ -2,7 +2,7 @@ import { useEffect, useId, useRef, useState, type FormEvent } from "react";
 import { sentenceCase } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { Checkbox } from "@/ui/controls";
-import { PHASES, type JobFilters } from "@/views/jobs/search";
+import type { JobFilters } from "@/views/jobs/search";
 
 interface ValueFormProps {
   label: string;
@@ -41,25 +41,26 @@ export function ValueForm({ label, suggestions, onApply }: ValueFormProps) {
   );
 }
 
-interface PhaseFormProps {
+interface ChoiceFormProps {
+  options: readonly string[];
   chosen: readonly string[];
-  onApply: (phase: string) => void;
+  onApply: (chosen: string[]) => void;
 }
 
-/** One or several phases. */
-export function PhaseForm({ chosen, onApply }: PhaseFormProps) {
-  const [phases, setPhases] = useState(chosen);
+/** One or several of the options. */
+export function ChoiceForm({ options, chosen, onApply }: ChoiceFormProps) {
+  const [checked, setChecked] = useState(() => [...chosen]);
   return (
-    <form className="value-form" onSubmit={onSubmit(() => onApply(phases.join(",")))}>
+    <form className="value-form" onSubmit={onSubmit(() => onApply(checked))}>
       <div className="choices">
-        {PHASES.map((phase) => (
+        {options.map((option) => (
           <Checkbox
-            key={phase}
+            key={option}
             showLabel
-            label={sentenceCase(phase)}
-            checked={phases.includes(phase)}
+            label={sentenceCase(option)}
+            checked={checked.includes(option)}
             onChange={(next) =>
-              setPhases(PHASES.filter((each) => (each === phase ? next : phases.includes(each))))
+              setChecked(options.filter((each) => (each === option ? next : checked.includes(each))))
             }
           />
         ))}
@@ -83,7 +84,9 @@ export function DatesForm({ from, until, onApply }: DatesFormProps) {
   return (
     <form
       className="value-form"
-      onSubmit={onSubmit(() => onApply({ from: first, until: last, submitted: "" }))}
+      onSubmit={onSubmit(() =>
+        onApply({ from: first, until: last, ...(first || last ? { submitted: "" } : {}) }),
+      )}
     >
       <label className="field-label" htmlFor={`${id}-from`}>
         First day

@@ -2,25 +2,29 @@ import { Popover as Primitive } from "radix-ui";
 import { useState } from "react";
 import { sentenceCase } from "@/lib/format";
 import { Button } from "@/ui/Button";
-import { DatesForm, PhaseForm, ValueForm } from "@/views/jobs/FilterForms";
+import { ChoiceForm, DatesForm, ValueForm } from "@/views/jobs/FilterForms";
 import {
+  PHASES,
+  someStatuses,
+  STATUSES,
   SUBMITTED,
   TEXT_FILTERS,
-  type JobFilters,
+  type JobsSearch,
   type Submitted,
   type TextFilter,
 } from "@/views/jobs/search";
 
 interface FilterMenuProps {
-  filters: JobFilters;
+  search: JobsSearch;
   suggestions: Record<TextFilter, string[]>;
-  onFilter: (change: Partial<JobFilters>) => void;
+  onFilter: (change: Partial<JobsSearch>) => void;
 }
 
-type FilterKey = TextFilter | "phase" | "submitted" | "dates";
+type FilterKey = TextFilter | "status" | "phase" | "submitted" | "dates";
 
 const LABELS: Record<FilterKey, string> = {
   ...TEXT_FILTERS,
+  status: "Status",
   phase: "Phase",
   submitted: "Submitted",
   dates: "Submitted between",
@@ -28,15 +32,15 @@ const LABELS: Record<FilterKey, string> = {
 const AGES = Object.entries(SUBMITTED).map(([value, label]) => [value, sentenceCase(label)] as const);
 
 /** Adds a filter: first what to filter by, then the value. */
-export function FilterMenu({ filters, suggestions, onFilter }: FilterMenuProps) {
+export function FilterMenu({ search, suggestions, onFilter }: FilterMenuProps) {
   const [open, setOpen] = useState(false);
   const [key, setKey] = useState<FilterKey | null>(null);
   const show = (next: boolean) => {
     setOpen(next);
     setKey(null);
   };
-  const apply = (change: Partial<JobFilters>) => {
-    if (Object.values(change).some((value) => value !== "")) onFilter(change);
+  const apply = (change: Partial<JobsSearch>) => {
+    onFilter(change);
     show(false);
   };
   return (
@@ -62,18 +66,26 @@ export function FilterMenu({ filters, suggestions, onFilter }: FilterMenuProps) 
               onChoose={(value) => apply({ submitted: value as Submitted, from: "", until: "" })}
             />
           )}
-          {key === "phase" && (
-            <PhaseForm
-              chosen={filters.phase.split(",").filter(Boolean)}
-              onApply={(phase) => apply({ phase })}
+          {key === "status" && (
+            <ChoiceForm
+              options={STATUSES}
+              chosen={search.statuses}
+              onApply={(statuses) => apply({ statuses: someStatuses(statuses) })}
             />
           )}
-          {key === "dates" && <DatesForm from={filters.from} until={filters.until} onApply={apply} />}
+          {key === "phase" && (
+            <ChoiceForm
+              options={PHASES}
+              chosen={search.phase.split(",").filter(Boolean)}
+              onApply={(phases) => apply({ phase: phases.join(",") })}
+            />
+          )}
+          {key === "dates" && <DatesForm from={search.from} until={search.until} onApply={apply} />}
           {key !== null && key in TEXT_FILTERS && (
             <ValueForm
               label={LABELS[key]}
               suggestions={suggestions[key as TextFilter]}
-              onApply={(value) => apply({ [key]: value })}
+              onApply={(value) => (value === "" ? show(false) : apply({ [key]: value }))}
             />
           )}
         </Primitive.Content>

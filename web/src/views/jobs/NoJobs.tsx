@@ -14,26 +14,34 @@ export function NoJobs({ search, onChange }: NoJobsProps) {
   const { identity, can } = useSession();
   const filters = filtersOf(search);
   if (hasFilters(filters)) {
-    const words = filterChips(filters).map((chip) => `${chip.label.toLowerCase()} ${chip.value}`);
+    const words = filterChips(filters, search.statuses).map(
+      (chip) => `${chip.label.toLowerCase()} ${chip.value}`,
+    );
     if (filters.q !== "") words.unshift(`“${filters.q}”`);
-    const status = search.status === "all" ? "" : `${search.status} `;
+    const tab = search.statuses.length === 1 ? search.statuses : [];
+    const status = tab.map((each) => `${each} `).join("");
     return (
       <EmptyState
         small
         title={`No ${status}jobs match`}
-        actions={<Button onClick={() => onChange({ ...NO_FILTERS, selected: [] })}>Clear the filters</Button>}
+        actions={
+          <Button onClick={() => onChange({ ...NO_FILTERS, statuses: tab, selected: [] })}>
+            Clear the filters
+          </Button>
+        }
       >
         Nothing was found for {words.join(", ")}.
       </EmptyState>
     );
   }
-  if (search.status !== "all") {
-    const title = search.status === "active" ? "Nothing is running or waiting" : `No ${search.status} jobs`;
+  if (search.statuses.length > 0) {
+    const statuses = search.statuses.join(" or ");
+    const title = statuses === "active" ? "Nothing is running or waiting" : `No ${statuses} jobs`;
     return (
       <EmptyState
         small
         title={title}
-        actions={<Button onClick={() => onChange({ status: "all" })}>Show all jobs</Button>}
+        actions={<Button onClick={() => onChange({ statuses: [] })}>Show all jobs</Button>}
       />
     );
   }

@@ -11,7 +11,15 @@ import { Announcements } from "@/views/jobs/Announcements";
 import { FilterBar } from "@/views/jobs/FilterBar";
 import { JobsTable } from "@/views/jobs/JobsTable";
 import { NoJobs } from "@/views/jobs/NoJobs";
-import { filtersOf, formatSearch, hasFilters, parseSearch, type JobsSearch } from "@/views/jobs/search";
+import {
+  filtersOf,
+  formatSearch,
+  hasFilters,
+  parseSearch,
+  STATUSES,
+  type JobsSearch,
+  type ListedStatus,
+} from "@/views/jobs/search";
 import { SelectBar, useSelection } from "@/views/jobs/selection";
 import { SelectionBar } from "@/views/jobs/SelectionBar";
 import { StatusTabs } from "@/views/jobs/StatusTabs";
@@ -25,7 +33,7 @@ const TOP_PX = 40;
 export default function JobsPage() {
   const [search, change] = useJobsSearch();
   const filters = useMemo(() => filtersOf(search), [search]);
-  const { store, snapshot } = useJobList(search.status, filters);
+  const { store, snapshot } = useJobList(search.statuses, filters);
   const counts = useJobCounts(filters).data;
   const [current, setCurrent] = useState<string | null>(null);
   const [pointerInside, setPointerInside] = useState(false);
@@ -51,11 +59,11 @@ export default function JobsPage() {
   const groupCounts = useMemo(
     () => ({
       active: counts?.active ?? null,
-      finished: counts === undefined ? null : finishedCount(search, counts),
+      finished: counts === undefined ? null : finishedCount(search.statuses, counts),
     }),
     [counts, search],
   );
-  const hits = counts === undefined || !hasFilters(filters) ? null : counts[search.status];
+  const showsHits = counts !== undefined && (hasFilters(filters) || search.statuses.length > 1);
   return (
     <>
       <PageTitle text="Jobs" />
@@ -64,7 +72,7 @@ export default function JobsPage() {
         <StatusTabs search={search} counts={counts} />
         <FilterBar
           search={search}
-          hits={hits === null ? null : { count: hits, exact: counts?.exact ?? true }}
+          hits={showsHits ? { count: listedCount(search.statuses, counts), exact: counts.exact } : null}
           suggestions={useMemo(() => suggestionsOf(rows), [rows])}
           onChange={change}
           onSelect={isSmall && !selecting && rows.length > 0 ? () => setSelectMode(true) : undefined}
@@ -147,13 +155,15 @@ function useJobsSearch(): [JobsSearch, (change: Change) => void] {
   return [search, change];
 }
 
-function finishedCount(
-  search: JobsSearch,
-  counts: Record<"completed" | "failed" | "cancelled", number>,
-): number {
-  const { status } = search;
-  if (status === "all" || status === "active") return counts.completed + counts.failed + counts.cancelled;
-  return counts[status];
+type Counts = Record<ListedStatus, number>;
+
+function listedCount(statuses: readonly ListedStatus[], counts: Counts): number {
+  const listed = statuses.length === 0 ? STATUSES : statuses;
+  return listed.reduce((sum, each) => sum + counts[each], 0);
+}
+
+function finishedCount(statuses: readonly ListedStatus[], counts: Counts): number {
+  return listedCount(statuses, { ...counts, active: 0 });
 }
 
 const MAX_SUGGESTIONS = 50;

@@ -71,7 +71,7 @@ describe("search parameters", () => {
   it("survive the way through the URL", () => {
     const search = {
       ...parseSearch({}),
-      status: "failed" as const,
+      statuses: ["failed" as const],
       q: "night run",
       tag: "in1k",
       submitted: "7d" as const,
@@ -92,13 +92,13 @@ describe("search parameters", () => {
 
   it("ignore values that make no sense", () => {
     const search = parseSearch({ status: "lost", phase: 7, submitted: "1y", hide: "name,cost", selected: 5 });
-    expect(search).toMatchObject({ status: "all", phase: "", submitted: "", hide: ["cost"], selected: [] });
+    expect(search).toMatchObject({ statuses: [], phase: "", submitted: "", hide: ["cost"], selected: [] });
   });
 
   it("become filters of the API and words", () => {
     const filters = filtersOf(parseSearch({ tag: "in1k", submitted: "24h", q: "x" }));
     expect(apiFilters(filters, NOW)).toEqual({ q: "x", tag: "in1k", after_ms: NOW - 86_400_000 });
-    expect(filterChips(filters).map((chip) => `${chip.label} ${chip.value}`)).toEqual([
+    expect(filterChips(filters, []).map((chip) => `${chip.label} ${chip.value}`)).toEqual([
       "Tag in1k",
       "Submitted last 24 hours",
     ]);
@@ -111,12 +111,22 @@ describe("search parameters", () => {
       after_ms: new Date(2026, 10, 1).getTime(),
       before_ms: new Date(2026, 10, 3).getTime(),
     });
-    expect(filterChips(several).map((chip) => `${chip.label} ${chip.value}`)).toEqual([
+    expect(filterChips(several, []).map((chip) => `${chip.label} ${chip.value}`)).toEqual([
       "Phase training, recovering",
       "Submitted 2026-11-01 to 2026-11-02",
     ]);
     expect(filtersOf(parseSearch({ from: "yesterday", until: "2026-13-01" })).until).toBe("");
     expect(hasFilters(filtersOf(parseSearch({ status: "active" })))).toBe(false);
+  });
+
+  it("can have several statuses, and all of them are no filter", () => {
+    const { statuses } = parseSearch({ status: "cancelled,lost,failed" });
+    expect(statuses).toEqual(["failed", "cancelled"]);
+    expect(formatSearch(parseSearch({ status: "cancelled,failed" })).status).toBe("failed,cancelled");
+    const [chip] = filterChips(filtersOf(parseSearch({})), statuses);
+    expect(chip).toMatchObject({ label: "Status", value: "failed, cancelled", cleared: { statuses: [] } });
+    expect(filterChips(filtersOf(parseSearch({})), ["failed"])).toEqual([]);
+    expect(parseSearch({ status: "active,completed,failed,cancelled" }).statuses).toEqual([]);
   });
 });
 

@@ -1,7 +1,8 @@
 /** What the URL of the list says: tab, filters, hidden columns and selection. */
 
-export const STATUS_TABS = ["all", "active", "completed", "failed", "cancelled"] as const;
-export type StatusTab = (typeof STATUS_TABS)[number];
+/** The statuses to filter by: those of an ended job, and `active` for all others. */
+export const STATUSES = ["active", "completed", "failed", "cancelled"] as const;
+export type ListedStatus = (typeof STATUSES)[number];
 
 export const PHASES = [
   "planning",
@@ -64,7 +65,8 @@ export const NO_FILTERS: JobFilters = {
 };
 
 export interface JobsSearch extends JobFilters {
-  status: StatusTab;
+  /** Empty if jobs of every status are listed. */
+  statuses: readonly ListedStatus[];
   hide: readonly ColumnName[];
   selected: readonly string[];
 }
@@ -74,10 +76,6 @@ export const MAX_SELECTED = 200;
 
 function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value).slice(0, 500) : "";
-}
-
-function oneOf<T extends string>(value: unknown, known: readonly T[], otherwise: T): T {
-  return known.includes(value as T) ? (value as T) : otherwise;
 }
 
 function list(value: unknown): string[] {
@@ -111,7 +109,7 @@ export function parseSearch(search: Record<string, unknown>): JobsSearch {
   const submitted = text(search.submitted);
   const columns = Object.keys(COLUMNS) as ColumnName[];
   return {
-    status: oneOf(search.status, STATUS_TABS, "all"),
+    statuses: someStatuses(list(search.status)),
     q: text(search.q),
     name: text(search.name),
     tag: text(search.tag),
@@ -126,13 +124,19 @@ export function parseSearch(search: Record<string, unknown>): JobsSearch {
   };
 }
 
+/** The known statuses among `chosen`. All of them together are no filter. */
+export function someStatuses(chosen: readonly string[]): ListedStatus[] {
+  const known = STATUSES.filter((each) => chosen.includes(each));
+  return known.length === STATUSES.length ? [] : known;
+}
+
 /** The search parameters of a state, without what is empty. */
 export function formatSearch(state: JobsSearch): Record<string, string | undefined> {
-  const { status, hide, selected, ...filters } = state;
+  const { statuses, hide, selected, ...filters } = state;
   const texts = Object.entries(filters).map(([key, value]) => [key, value === "" ? undefined : value]);
   return {
     ...(Object.fromEntries(texts) as Record<string, string | undefined>),
-    status: status === "all" ? undefined : status,
+    status: statuses.length === 0 ? undefined : statuses.join(","),
     hide: hide.length === 0 ? undefined : hide.join(","),
     selected: selected.length === 0 ? undefined : selected.join(","),
   };
@@ -148,18 +152,22 @@ export function hasFilters(filters: JobFilters): boolean {
 }
 
 export interface FilterChip {
-  key: keyof JobFilters;
+  key: keyof JobFilters | "statuses";
   label: string;
   value: string;
-  /** The filters without this one. */
-  cleared: Partial<JobFilters>;
+  /** What changes when this filter is removed. */
+  cleared: Partial<JobsSearch>;
 }
 
-/** The filters that are set, besides the search text, in words. */
-export function filterChips(filters: JobFilters): FilterChip[] {
+/** The filters that are set, in words, besides the search text and a status that has a tab. */
+export function filterChips(filters: JobFilters, statuses: readonly ListedStatus[]): FilterChip[] {
   const chips: FilterChip[] = (Object.keys(TEXT_FILTERS) as TextFilter[])
     .filter((key) => filters[key] !== "")
     .map((key) => ({ key, label: TEXT_FILTERS[key], value: filters[key], cleared: { [key]: "" } }));
+  if (statuses.length > 1) {
+    const value = statuses.join(", ");
+    chips.unshift({ key: "statuses", label: "Status", value, cleared: { statuses: [] } });
+  }
   if (filters.phase !== "") {
     const value = filters.phase.split(",").join(", ");
     chips.push({ key: "phase", label: "Phase", value, cleared: { phase: "" } });

@@ -5,7 +5,7 @@ import { useEffect, useSyncExternalStore } from "react";
 import { api, unwrap } from "@/api/client";
 import { useProjectMessages } from "@/live/hooks";
 import { useRefreshOnMessages } from "@/live/refresh";
-import { apiFilters, type JobFilters, type StatusTab } from "@/views/jobs/search";
+import { apiFilters, STATUSES, type JobFilters, type ListedStatus } from "@/views/jobs/search";
 import { JobListStore, type GroupName, type JobListSnapshot } from "@/views/jobs/store";
 
 const PAGE_SIZE = 100;
@@ -15,17 +15,18 @@ const COUNT_EVERY_MS = 2000;
 /** Lists that were shown before, so that going back shows them at once. */
 const lists = new Map<string, JobListStore>();
 
-function findList(status: StatusTab, filters: JobFilters): JobListStore {
-  const key = JSON.stringify([status, filters]);
+function findList(statuses: readonly ListedStatus[], filters: JobFilters): JobListStore {
+  const key = JSON.stringify([statuses, filters]);
   const known = lists.get(key);
   if (known !== undefined) return known;
-  const groups: GroupName[] =
-    status === "all" ? ["active", "finished"] : status === "active" ? ["active"] : ["finished"];
+  const wanted: Record<GroupName, ListedStatus[]> = { active: [], finished: [] };
+  for (const each of statuses.length === 0 ? STATUSES : statuses)
+    wanted[each === "active" ? "active" : "finished"].push(each);
+  const groups = (["active", "finished"] as const).filter((group) => wanted[group].length > 0);
   const made = new JobListStore(groups, (group, cursor) => {
-    const finished = status === "all" ? ["completed", "failed", "cancelled"] : [status];
     const query = {
       ...apiFilters(filters, Date.now()),
-      status: group === "active" ? ["active"] : finished,
+      status: wanted[group],
       limit: PAGE_SIZE,
       ...(cursor === null ? {} : { cursor }),
     };
@@ -41,8 +42,8 @@ export interface JobListAccess {
   snapshot: JobListSnapshot;
 }
 
-export function useJobList(status: StatusTab, filters: JobFilters): JobListAccess {
-  const store = findList(status, filters);
+export function useJobList(statuses: readonly ListedStatus[], filters: JobFilters): JobListAccess {
+  const store = findList(statuses, filters);
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   useEffect(() => void store.start(), [store]);
   useProjectMessages((messages) => store.receive(messages));
