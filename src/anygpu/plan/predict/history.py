@@ -342,11 +342,13 @@ def _directory_key(spec: JobSpec) -> list[str]:
     """Return the name of the directory in which the job runs, or of the script's directory if it has a script.
 
     The name distinguishes scripts with equal names. A script has the same key from whatever directory it is
-    started.
+    started. Files from a browser have no directory: their content distinguishes them.
     """
     workdir = spec.workdir
     if workdir is None:
         return []
+    if workdir.path is None and (workdir.snapshot or workdir.has_copy):
+        return ["files", workdir.manifest or workdir.archive or ""]
     path = f"{workdir.path or ''}/{workdir.subdir}"
     if spec.script is not None:
         path = posixpath.join(path, spec.script, "..")  # an absolute script replaces the directory

@@ -182,6 +182,16 @@ def test_a_script_is_the_same_workload_from_whatever_directory_it_is_started() -
     assert not same(here, {"script": "other/train.py", "workdir": {"path": "/home/me/proj"}})
 
 
+def test_files_without_a_directory_are_the_same_workload_only_if_they_are_equal() -> None:
+    def uploaded(manifest: str) -> dict[str, object]:
+        return {"script": "train.py", "workdir": {"snapshot": True, "manifest": manifest * 64}}
+
+    assert same(uploaded("a"), uploaded("a"))
+    assert not same(uploaded("a"), uploaded("b"))
+    assert not same(uploaded("a"), {"script": "train.py", "workdir": {"snapshot": True}})
+    assert not same(uploaded("a"), {"script": "train.py"})
+
+
 def test_a_machine_that_cannot_be_compared_gets_a_rough_time() -> None:
     spec = from_mapping({"script": "train.py"})
     assert rough_duration(spec, []) is None
