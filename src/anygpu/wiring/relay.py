@@ -34,8 +34,9 @@ def build_relays(settings: Settings, blobs: Blobs) -> Relays:
 
 
 def relay_tasks(
-    services: Services, backends: BackendManager, clock: Clock
+    services: Services, backends: BackendManager, relays: Relays, clock: Clock
 ) -> Callable[[], Sequence[PeriodicTask]]:
     """Return a function that returns a new relay task. The task calls the agent API in this process."""
     caller = AppCaller(build_agent_app(services))
-    return lambda: [RelayTask(backends, services.journal, caller, clock, log.failure)]
+    shared = [relay for relay in (relays.directory, relays.storage) if relay is not None]
+    return lambda: [RelayTask(backends, services.journal, caller, clock, log.failure, shared)]

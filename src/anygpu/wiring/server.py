@@ -163,6 +163,7 @@ async def _assemble(
     recording = OutcomeWriter()
     stores = open_stores(settings, database, keys.blobs, _notify_all(hub.on_commit, recording.on_commit))
     policy, tickets = control_policy(settings, ORGANISATION), Tickets(keys.tickets)
+    relays = build_relays(settings, stores.blobs)
     backends = await open_backends(
         settings,
         stores.profiles,
@@ -171,7 +172,7 @@ async def _assemble(
         organisation=ORGANISATION,
         wake=runtime.wake,
         now_ms=runtime.clock.wall_ms,
-        relays=build_relays(settings, stores.blobs),
+        relays=relays,
         stack=stack,
     )
     retention = build_retention(settings, stores, runtime.clock)
@@ -280,7 +281,7 @@ async def _assemble(
         agents_go_to,
         agent_urls,
         leader,
-        relay_tasks(services, backends, runtime.clock),
+        relay_tasks(services, backends, relays, runtime.clock),
     )
     return ServerParts(
         services=services,

@@ -21,7 +21,15 @@ from anygpu.backends.relay.directory import DirectoryRelay
 from anygpu.errors import BackendUnavailable
 from anygpu.server.relay.messages import MessageBody, RelayAnswer, RelayRequest
 from anygpu.server.relay.pump import CONCURRENT_REQUESTS
-from anygpu.testing.contracts.relay import NAME, WAIT_S, EchoServer, RelayAgent, RelayContract
+from anygpu.testing.contracts.relay import (
+    DOWNLOAD_BYTES,
+    DOWNLOAD_PATH,
+    NAME,
+    WAIT_S,
+    EchoServer,
+    RelayAgent,
+    RelayContract,
+)
 
 T = TypeVar("T")
 
@@ -157,6 +165,14 @@ async def test_large_messages_are_removed_when_they_have_arrived(relay: Director
     async with EchoServer(relay).running(NAME):
         await agent.ask("/large", b"x" * 2_000_000)
     assert sum(file.stat().st_size for file in path.iterdir()) < 10_000
+
+
+async def test_a_large_answer_is_removed_with_its_request(relay: DirectoryRelay) -> None:
+    """Without its answer, the next server would answer the request again."""
+    path, agent = await opened(relay)
+    async with EchoServer(relay).running(NAME):
+        assert len(await agent.ask(DOWNLOAD_PATH)) == DOWNLOAD_BYTES
+    assert list(path.iterdir()) == []
 
 
 async def test_files_that_are_no_messages_harm_nobody(relay: DirectoryRelay, tmp_path: Path) -> None:

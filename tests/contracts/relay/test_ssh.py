@@ -1,11 +1,14 @@
 """A relay in a directory of a machine that is reached over SSH."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from anygpu.agent.link.mailbox import ANSWER, channel_names
+from anygpu.backends.relay.contract import MailboxFile
 from anygpu.backends.relay.ssh import SshRelay
 from anygpu.backends.ssh.connection import SshConnector, disconnect
 from anygpu.backends.ssh.keys import HostKeyStore
@@ -86,6 +89,38 @@ async def test_nothing_stays_on_the_machine(node: LoginNode) -> None:
     await node.relay.close()
     await node.relay.remove(NAME)
     assert list((node.host.home / "relay").iterdir()) == []
+
+
+async def test_a_call_that_is_cancelled_while_it_opens_a_file_leaves_it_closed(node: LoginNode) -> None:
+    """The command on the machine has as many files open as before."""
+    [ticket] = await node.relay.open(NAME)
+    folder = Path(ticket["path"])
+    message = MailboxFile(NAME, channel_names()[0], ANSWER)
+    (folder / message.name).write_text("before")
+
+    async def read() -> None:
+        async for _ in node.relay.read(message):
+            return
+
+    for _ in range(20):
+        call = asyncio.create_task(read())
+        await asyncio.sleep(0)  # it has begun
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    async with asyncio.timeout(60):
+        while open_files_below(folder):
+            await node.relay.mailboxes()
+
+
+def open_files_below(folder: Path) -> list[str]:
+    """Return the files of a directory that any process has open."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # it may be no process, or one that has ended
+            for file in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found.append(str(file.readlink()))
+    return [target for target in found if target.startswith(str(folder))]
 
 
 async def test_a_directory_that_cannot_be_written_is_explained(node: LoginNode) -> None:

@@ -213,8 +213,8 @@ class RelayAddress(ServerAddress):
             channel = self._channels[number]
             self._mailbox.write(number, channel, encode_head(head, padding), body)
             answer, file = self._wait_for_answer(number, request_id, time.monotonic() + limit_s)
-            if size > LARGE_BYTES:
-                self._mailbox.clean(channel, REQUEST)
+            if max(size, answer["size"]) > LARGE_BYTES:
+                self._mailbox.clean(channel, REQUEST)  # first: a request without an answer is answered again
             if answer["size"] > LARGE_BYTES:
                 self._mailbox.clean(channel, ANSWER)
         finally:

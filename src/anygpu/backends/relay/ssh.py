@@ -66,7 +66,7 @@ class SshRelay:
 
     async def read(self, file: MailboxFile) -> AsyncGenerator[bytes, None]:
         session = await self._get_session()
-        number = (await session.ask({"do": "open", "mailbox": file.mailbox, "name": file.name}))["file"]
+        number = await session.open_file({"do": "open", "mailbox": file.mailbox, "name": file.name}, "file")
         if number is None:
             return
         try:
@@ -77,8 +77,7 @@ class SshRelay:
 
     async def write(self, file: MailboxFile, pieces: AsyncIterator[bytes]) -> None:
         session = await self._get_session()
-        begun = await session.ask({"do": "begin", "mailbox": file.mailbox, "name": file.name})
-        draft = begun["draft"]
+        draft = await session.open_file({"do": "begin", "mailbox": file.mailbox, "name": file.name}, "draft")
         try:
             async for piece in pieces:
                 for start in range(0, len(piece), WRITE_BYTES):
@@ -126,7 +125,7 @@ class _MailboxSession:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._sending = asyncio.Lock()
-        self._later: set[asyncio.Task[None]] = set()
+        self._later: set[asyncio.Task[Any]] = set()
         self.is_closed = False
         self._reader: asyncio.Task[None] | None = None
 
@@ -160,6 +159,28 @@ class _MailboxSession:
                 hint="Check the relay's directory on that machine, its permissions and its free space.",
             )
         return answer
+
+    async def open_file(self, request: dict[str, Any], field: str) -> int | None:
+        """Send a request that opens a file, and return the number of the file, which `field` of the answer has.
+
+        If the caller is cancelled before the answer arrives, the file is closed then.
+        """
+        asking = asyncio.create_task(self.ask(request))
+        self._later.add(asking)
+        asking.add_done_callback(self._later.discard)
+        try:
+            number: int | None = (await asyncio.shield(asking))[field]
+        except asyncio.CancelledError:
+            asking.add_done_callback(lambda done: self._close_unused(done, field))
+            raise
+        return number
+
+    def _close_unused(self, asking: "asyncio.Task[dict[str, Any]]", field: str) -> None:
+        if asking.cancelled() or asking.exception() is not None:
+            return
+        number = asking.result()[field]
+        if number is not None:
+            self.enqueue_request({"do": "close", "opened": number})
 
     async def send(self, request: dict[str, Any]) -> "asyncio.Future[dict[str, Any]]":
         if self.is_closed:

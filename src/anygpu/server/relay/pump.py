@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import NamedTuple
 
 from anygpu.agent.link.mailbox import ANSWER, REQUEST, BadMessage
+from anygpu.agent.link.relay import SLOWEST_BYTES_PER_S
 from anygpu.backends.relay.contract import MailboxFile, RelayTransport
 from anygpu.server.relay.messages import (
     MessageBody,
@@ -23,8 +24,8 @@ RECHECKS = (
     3  # a listing may be newer than what is read, so a message without news is read again in the next rounds
 )
 WAITING = ("/agent/v1/orders", "/agent/v1/ready")  # these requests wait, so they do not count as concurrent
-# How long a request is handled again whose answer cannot be written. By then the agent has given it up. A request of a
-# dead agent must not count as a sign of life for longer.
+# How long a small request is handled again whose answer cannot be written. By then the agent has given it up. A request
+# of a dead agent must not count as a sign of life for longer. The agent waits longer for the answer to a large one.
 TRY_FOR_S = 60.0
 
 
@@ -59,12 +60,12 @@ class ChannelState:
         self.tried_since = 0.0  # when it was handled first (the clock of the event loop)
         self.task: asyncio.Task[None] | None = None
 
-    def may_try(self, request_id: str) -> bool:
-        """Return whether to handle a request. False if its answer could not be written for too long."""
+    def may_try(self, request: RelayRequest) -> bool:
+        """Return whether to handle a request. False if it could not be read or answered for too long."""
         now = asyncio.get_running_loop().time()
-        if self.tried != request_id:
-            self.tried, self.tried_since = request_id, now
-        return now - self.tried_since <= TRY_FOR_S
+        if self.tried != request.id:
+            self.tried, self.tried_since = request.id, now
+        return now - self.tried_since <= TRY_FOR_S + request.size / SLOWEST_BYTES_PER_S
 
 
 class RelayPump:
@@ -141,7 +142,7 @@ class RelayPump:
                 if message is None or message[0]["id"] == state.answered:
                     return False
                 request = parse_request(message[0])
-                if not state.may_try(request.id):
+                if not state.may_try(request):
                     return False
                 state.is_waiting = request.path.startswith(WAITING)
                 await self._pass_on(key, request, message[1])

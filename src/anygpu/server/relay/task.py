@@ -140,7 +140,10 @@ class RelayWorker:
 
 
 class RelayTask(PeriodicTask):
-    """Answers the requests in the mailboxes of live attempts, and removes the mailboxes of ended ones."""
+    """Answers the requests in the mailboxes of live attempts, and removes the mailboxes of ended ones.
+
+    `shared` are the relays of the server's settings. Mailboxes may be left there by a backend that was removed.
+    """
 
     name = "relaying messages"
 
@@ -151,8 +154,10 @@ class RelayTask(PeriodicTask):
         handle: HandleRequest,
         clock: Clock,
         report: Report,
+        shared: Sequence[RelayTransport] = (),
     ) -> None:
         self._backends = backends
+        self._shared = shared
         self._journal = journal
         self._handle = handle
         self._clock = clock
@@ -219,8 +224,8 @@ class RelayTask(PeriodicTask):
             transport = self._transport_of(watched)
             if transport is not None:
                 self._worker(transport).start()
-            elif watched.is_due(self._clock.monotonic()):  # its backend was removed
-                del self._watched[name]
+            elif watched.is_due(self._clock.monotonic()):
+                del self._watched[name]  # its backend was removed: the search for leftovers finds it
 
     def _work_of(self, transport: RelayTransport) -> tuple[Mapping[str, int], Sequence[str]]:
         now = self._clock.monotonic()
@@ -263,7 +268,7 @@ class RelayTask(PeriodicTask):
         self._search = asyncio.create_task(self._remove_leftovers())
 
     async def _remove_leftovers(self) -> None:
-        relays = (find_relay(self._backends[name]) for name in self._backends)
+        relays = (*self._shared, *(find_relay(self._backends[name]) for name in self._backends))
         workers = dict.fromkeys(self._worker(relay) for relay in relays if relay is not None)
         await asyncio.gather(*(self._remove_leftovers_of(worker) for worker in workers))
 

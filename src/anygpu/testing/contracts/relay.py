@@ -17,10 +17,11 @@ NAME = "anygpu-0198f0a1b2c37d4e8f00112233445566-1"
 OTHER = "anygpu-0198f0a1b2c37d4e8f00112233445566-2"
 POLL_S = 0.02
 WAIT_S = 60.0
+DOWNLOAD_PATH, DOWNLOAD_BYTES = "/download", 2_000_000
 
 
 class EchoServer:
-    """Answers each request with its path and its body, and remembers the paths."""
+    """Answers each request with its path and its body, or with a large body, and remembers the paths."""
 
     def __init__(self, transport: RelayTransport) -> None:
         self.paths: list[str] = []
@@ -50,6 +51,8 @@ class EchoServer:
         if "wait_s" in request.path:
             await asyncio.Event().wait()
         content = request.path.encode() + b" " + b"".join([piece async for piece in body])
+        if request.path == DOWNLOAD_PATH:
+            content = b"x" * DOWNLOAD_BYTES
         yield RelayAnswer(status=200, headers={}, size=len(content), body=_in_pieces(content))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from anygpu.agent.link.mailbox import encode_head
+from anygpu.agent.link.relay import SLOWEST_BYTES_PER_S
 from anygpu.backends.relay.contract import MailboxFile, RelayTransport
 from anygpu.control.ids import attempt_name
 from anygpu.errors import BackendUnavailable
@@ -70,7 +71,8 @@ class TaskRig:
         self.first, self.second = CountingRelay(loop), CountingRelay(loop)
         self.reports: list[str] = []
         self.served: list[int] = []
-        backends: Any = {"first": RelayedBackend(self.first), "second": RelayedBackend(self.second)}
+        self.backends = {"first": RelayedBackend(self.first), "second": RelayedBackend(self.second)}
+        backends: Any = self.backends
         process: Any = self
         self.name = "process"
         self.journal = MemoryJournal(now_s=loop.time)
@@ -80,6 +82,7 @@ class TaskRig:
             self.first.handler(process),
             VirtualClock(loop),
             lambda text, error: self.reports.append(text),
+            [self.first],
         )
 
     async def add(self, number: int, backend: str) -> str:
@@ -130,13 +133,15 @@ def in_virtual_time(story: Callable[[TaskRig], Coroutine[Any, Any, None]]) -> No
     run(lambda loop: story(TaskRig(loop)))
 
 
-def write_request(rig: TaskRig, relay: SimRelay, mailbox: str, request_id: str = "a") -> None:
+def write_request(rig: TaskRig, relay: SimRelay, mailbox: str, request_id: str = "a", size: int = 0) -> None:
+    """Write a request whose body is filled with spaces up to `size`."""
+
     async def call(process: Any) -> str:
         rig.served.append(1)
         return "done"
 
     rig.first.calls.append(call)
-    body = str(len(rig.first.calls) - 1).encode()
+    body = str(len(rig.first.calls) - 1).encode().ljust(size)
     head = {"id": request_id, "method": "POST", "path": "/", "headers": {}, "size": len(body)}
     relay.write_request(mailbox, "0-0.request", encode_head(head) + body)
 
@@ -189,6 +194,40 @@ def test_the_last_request_of_a_dead_agent_is_no_sign_of_life_for_ever() -> None:
         write_request(rig, rig.first, name, "b")
         await running
         assert len(rig.served) == served + 1
+
+    in_virtual_time(story)
+
+
+def test_a_large_request_is_handled_again_for_as_long_as_the_agent_waits() -> None:
+    async def story(rig: TaskRig) -> None:
+        name = await rig.add(1, "first")
+        rig.first.is_full = True
+        write_request(rig, rig.first, name, size=100 * SLOWEST_BYTES_PER_S)
+        running = asyncio.create_task(rig.run_for(TRY_FOR_S + 200))
+        await asyncio.sleep(TRY_FOR_S + 30)
+        served = len(rig.served)
+        await asyncio.sleep(50)
+        assert len(rig.served) > served
+        await asyncio.sleep(30)
+        served = len(rig.served)
+        await running
+        assert len(rig.served) == served
+
+    in_virtual_time(story)
+
+
+def test_mailboxes_of_a_removed_backend_are_removed_from_a_shared_relay() -> None:
+    async def story(rig: TaskRig) -> None:
+        name = await rig.add(1, "first")
+        await rig.run_for(1)
+        events = [job_submitted(), *view_events(1, "first"), *attempt_ended()]
+        await rig.journal.submit(LAB, job_id(1), events[0], at_ms=1)  # type: ignore[arg-type]
+        await rig.journal.transact(LAB, job_id(1), lambda view: events[1:], at_ms=2)
+        rig.end(1, "first")
+        del rig.backends["first"]
+        assert name in rig.first.files
+        await rig.run_for(REMOVE_AFTER_S + MAX_LEFTOVERS_S)
+        assert rig.first.files == {}
 
     in_virtual_time(story)
 
@@ -277,7 +316,7 @@ def test_mailboxes_that_an_earlier_server_left_are_removed_and_foreign_ones_are_
     in_virtual_time(story)
 
 
-def view_events(number: int) -> list[Event]:
-    launching, *rest = attempt_training(backend="second")
+def view_events(number: int, backend: str = "second") -> list[Event]:
+    launching, *rest = attempt_training(backend=backend)
     name = attempt_name(job_id(number), 1)
     return [replace(launching, name=name), *rest]  # type: ignore[call-arg]
