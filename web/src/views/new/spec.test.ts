@@ -99,6 +99,27 @@ describe("the spec of a draft", () => {
     expect(planSpec(draft({ pin: PIN })).placement).toEqual({ strategy: "cheapest" });
   });
 
+  test("a chosen offer replaces an order of preference and the machine that a cloned job was bound to", () => {
+    const preferred = draft({ strategy: "preferred", order: "lab, aws", pin: PIN });
+    expect(submitSpec(preferred, "ab", true).placement).toEqual({
+      strategy: "preferred",
+      paid: true,
+      allowed: ["aws"],
+      instance_type: "g5.xlarge",
+      region: "us-east-1",
+      interruptible: "yes",
+    });
+    const base = {
+      placement: { fallbacks: ["lab"], instance_type: "a", region: "b", zone: "c", interruptible: "no" },
+    };
+    const own = { ...PIN, backend: "local", price_microusd_per_hour: 0 };
+    expect(submitSpec(draft({ base, pin: own }), "ab", false).placement).toEqual({
+      strategy: "cheapest",
+      paid: false,
+      allowed: ["local"],
+    });
+  });
+
   test("a machine type that a spec cannot name is left out", () => {
     const pin = { ...PIN, name: "NVIDIA RTX A4000" };
     expect(submitSpec(draft({ pin }), "ab", true).placement).not.toHaveProperty("instance_type");

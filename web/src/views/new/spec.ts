@@ -53,7 +53,11 @@ export function planSpec(draft: Draft): Mapping {
 export function submitSpec(draft: Draft, manifest: string | null, pinnedPaid: boolean): Mapping {
   const spec = planSpec(draft);
   const consent = { paid: draft.paid || pinnedPaid };
-  const placement = { ...(spec.placement as Mapping | undefined), ...consent, ...pinned(draft.pin) };
+  const placement = withoutEmpty({
+    ...(spec.placement as Mapping | undefined),
+    ...consent,
+    ...pinned(draft.pin),
+  });
   const workdir = manifest === null ? spec.workdir : { manifest, snapshot: true };
   return withoutEmpty({ ...spec, placement, workdir: workdir ?? null });
 }
@@ -101,18 +105,21 @@ function placementOf(draft: Draft): Mapping {
   return { strategy: draft.strategy, ...(order.length > 0 ? { allowed: order, fallbacks: order } : {}) };
 }
 
-/** The fields that bind a job to one offer. Machine types that a spec cannot name are left out. */
+/**
+ * The fields that bind a job to one offer. Null clears what the spec has: it may contradict the offer. Machine types
+ * that a spec cannot name are left out.
+ */
 function pinned(pin: Pin | null): Mapping {
   if (pin === null) return {};
   const paid = pin.price_microusd_per_hour > 0;
-  return withoutEmpty({
+  return {
     allowed: [pin.backend],
     fallbacks: null,
     instance_type: paid && WORD.test(pin.name) ? pin.name : null,
     region: paid && WORD.test(pin.region) ? pin.region : null,
     zone: paid && WORD.test(pin.zone) ? pin.zone : null,
     interruptible: paid ? (pin.interruptible ? "yes" : "no") : null,
-  });
+  };
 }
 
 function merged(base: Json | undefined, over: Mapping): Mapping {
