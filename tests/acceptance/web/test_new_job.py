@@ -269,6 +269,9 @@ def test_the_deadline_slider_plans_again_and_shows_what_it_excludes(new_page: Pa
     sent = json.loads(planned.value.request.post_data or "{}")
     assert sent["spec"]["limits"]["deadline_s"] > 0
     expect(new_page.locator(".scatter .zone.late")).to_have_count(1)
+    with new_page.expect_response(lambda answer: "/api/v1/plan" in answer.url) as planned:
+        slider.press("Home")
+    assert planned.value.ok
 
 
 def test_rejected_offers_are_listed_with_their_reasons(new_page: Page) -> None:

@@ -12,7 +12,7 @@ import {
   type Offer,
   type Plan,
 } from "@/views/new/offers";
-import { parseDollars, parseHours } from "@/views/new/plan/amounts";
+import { STEPS, limitAt, parseDollars, parseHours } from "@/views/new/plan/amounts";
 import { labelled } from "@/views/new/plan/points";
 
 function offer(name: string, dollars: number, hours: number, more: Partial<Offer> = {}): Offer {
@@ -143,6 +143,26 @@ describe("exact limits", () => {
     ["0", undefined],
     ["soon", undefined],
   ])("%j hours", (text, seconds) => expect(parseHours(text)).toBe(seconds));
+});
+
+describe("every position of a slider", () => {
+  const positions = Array.from({ length: STEPS }, (_, position) => position);
+  const powers = [1e5, 1e6, 1e7, 1e8, 1e9];
+  const ends = powers.flatMap((power) => [1, 2, 2.5, 5].map((step) => niceCeil(step * power)));
+
+  test.each(ends)("that ends at %d is a whole number, and the budget of its place", (end) => {
+    for (const position of positions) {
+      const budget = limitAt(position, end, 0);
+      expect(Number.isInteger(budget), `position ${position}`).toBe(true);
+      expect(budget).toBeCloseTo((position / STEPS) * end, -1);
+    }
+    expect(limitAt(STEPS, end, 0)).toBeNull();
+  });
+
+  test.each([60, 120, 300, 3600, 36_000, 9_000_000])("that ends at %d is a deadline above zero", (end) => {
+    for (const position of positions) expect(limitAt(position, end, 1)).toBeGreaterThanOrEqual(1);
+    expect(limitAt(STEPS, end, 1)).toBeNull();
+  });
 });
 
 test("labels of points that would overlap are left out, and the chosen offer keeps its label", () => {

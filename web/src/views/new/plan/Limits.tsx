@@ -7,9 +7,8 @@ import { Slider } from "@/ui/controls";
 import { useNow } from "@/ui/Time";
 import type { Draft } from "@/views/new/draft";
 import { niceCeil, quantile, type Plan } from "@/views/new/offers";
-import { parseDollars, parseHours } from "@/views/new/plan/amounts";
+import { STEPS, limitAt, parseDollars, parseHours } from "@/views/new/plan/amounts";
 
-const STEPS = 100;
 const MICRO = 1_000_000;
 const HOUR = 3600;
 
@@ -30,6 +29,7 @@ export function Limits({ draft, update, plan }: LimitsProps) {
       <Limit
         label="Budget"
         value={budget}
+        least={0}
         end={niceCeil(Math.max(quantile(costs, 0.8) * 1.2, (budget ?? 0) / 2, MICRO / 10))}
         marks={costs}
         text={budget === null ? "" : (budget / MICRO).toFixed(2)}
@@ -41,6 +41,7 @@ export function Limits({ draft, update, plan }: LimitsProps) {
       <Limit
         label="Deadline"
         value={deadline}
+        least={1}
         end={timeEnd(Math.max(quantile(times, 0.8) * 1.2, (deadline ?? 0) / 2, 60))}
         marks={times}
         text={deadline === null ? "" : String(Math.round((deadline / HOUR) * 100) / 100)}
@@ -63,6 +64,8 @@ function timeEnd(seconds: number): number {
 interface LimitProps {
   label: string;
   value: number | null;
+  /** The limit at the left end of the slider. */
+  least: number;
   /** The right end of the slider, which means no limit. */
   end: number;
   marks: readonly number[];
@@ -75,7 +78,8 @@ interface LimitProps {
   onChange: (value: number | null) => void;
 }
 
-function Limit({ label, value, end, marks, text, shown, placeholder, parse, onChange }: LimitProps) {
+function Limit(props: LimitProps) {
+  const { label, value, least, end, marks, text, shown, placeholder, parse, onChange } = props;
   const id = useId();
   const [written, setWritten] = useState<string | null>(null);
   const position = value === null ? STEPS : Math.min(STEPS, Math.round((value / end) * STEPS));
@@ -107,7 +111,7 @@ function Limit({ label, value, end, marks, text, shown, placeholder, parse, onCh
         min={0}
         max={STEPS}
         aria-valuetext={shown}
-        onChange={(next) => onChange(next >= STEPS ? null : (next / STEPS) * end)}
+        onChange={(next) => onChange(limitAt(next, end, least))}
       />
       <span className="tks" aria-hidden="true">
         {marks

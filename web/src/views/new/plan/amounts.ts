@@ -1,6 +1,17 @@
-/** Amounts that people write into the exact fields of the limits. */
+/** Amounts of the limits: what people write into the exact fields, and the positions of the sliders. */
 
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** The number of steps of a slider. */
+export const STEPS = 100;
+
+/**
+ * The limit at a position of a slider that ends at `end`; null, no limit, at its right end. Micro-dollars are whole
+ * numbers, and a deadline is above zero, so that `least` is 1 there.
+ */
+export function limitAt(position: number, end: number, least: number): number | null {
+  return position >= STEPS ? null : Math.max(least, Math.round((position / STEPS) * end));
+}
 
 /** "12", "$12.50" or "12 USD" in micro-dollars; null for an empty text, undefined for anything else. */
 export function parseDollars(text: string): number | null | undefined {
