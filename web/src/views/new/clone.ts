@@ -9,43 +9,44 @@ import {
   type Draft,
   type DraftFile,
   type Fields,
-  type Json,
   type Mapping,
   type Source,
   type Strategy,
 } from "@/views/new/draft";
+import { FORMATS, isSame, text, words } from "@/views/new/formats";
+import { asMapping, items, valueAt, withValue } from "@/views/new/spec";
 
-/** Fields of a spec that the form shows or that belong to one submission. The others are kept as they are. */
-const SHOWN = new Set(
-  "script args command trainer config code name tags env secrets workdir setup requirements python dataset outputs checkpoint resources limits placement priority idempotency_key resume_from".split(
+/** Places of a spec that the draft has elsewhere than in the form, or that belong to one submission. */
+const ELSEWHERE =
+  "script command trainer config code idempotency_key resume_from limits.max_cost_microusd limits.deadline_s limits.deadline_at placement.strategy placement.paid".split(
     " ",
-  ),
-);
+  );
 
 export function draftOfJob(spec: Mapping, code: Schemas["JobCode"] | null): Draft {
   const source: Source =
     spec.trainer !== undefined ? "trainer" : spec.command !== undefined ? "command" : "code";
   const files = filesOf(spec, code);
-  const section = (name: string): Mapping => asMapping(spec[name]);
-  const limits = section("limits");
-  const placement = section("placement");
+  const limits = asMapping(spec.limits);
+  const placement = asMapping(spec.placement);
+  const order = orderOf(placement);
   const draft: Draft = {
     ...emptyDraft(),
     source,
     files: files.length > 0 ? files : emptyDraft().files,
     script: text(spec.script),
-    command: Array.isArray(spec.command)
-      ? spec.command.map((word) => quoteWord(text(word))).join(" ")
-      : text(spec.command),
+    command: Array.isArray(spec.command) ? words(spec.command) : text(spec.command),
     trainer: text(spec.trainer),
-    settings: section("config"),
-    fields: fieldsOf(spec),
+    settings: asMapping(spec.config),
+    ...fieldsAndRest(spec, [
+      ...ELSEWHERE,
+      ...(files.length > 0 ? ["workdir"] : []),
+      ...(order === "" ? [] : ["placement.allowed", "placement.fallbacks"]),
+    ]),
     strategy: STRATEGIES.find((each) => each === placement.strategy) ?? ("cheapest" satisfies Strategy),
-    order: placement.strategy === "preferred" ? list(placement.fallbacks).join(", ") : "",
+    order,
     budgetMicrousd: typeof limits.max_cost_microusd === "number" ? limits.max_cost_microusd : null,
     deadlineS: typeof limits.deadline_s === "number" ? limits.deadline_s : null,
     paid: placement.paid === true,
-    base: baseOf(spec, files.length > 0),
   };
   return { ...draft, open: scriptOf(draft) || (draft.files[0]?.path ?? "") };
 }
@@ -65,88 +66,23 @@ function filesOf(spec: Mapping, code: Schemas["JobCode"] | null): DraftFile[] {
   }));
 }
 
-function fieldsOf(spec: Mapping): Fields {
-  const resources = asMapping(spec.resources);
-  const limits = asMapping(spec.limits);
-  const checkpoint = asMapping(spec.checkpoint);
-  return {
-    ...EMPTY_FIELDS,
-    name: text(spec.name),
-    args: list(spec.args).map(quoteWord).join(" "),
-    dataset: datasetText(spec.dataset),
-    gpu: gpuText(resources.gpu),
-    cpus: text(resources.cpus),
-    memory: resources.memory_gib === undefined ? "" : `${text(resources.memory_gib)}GiB`,
-    tags: list(spec.tags).join(", "),
-    timeout: limits.timeout_s === undefined ? "" : `${text(limits.timeout_s)}s`,
-    retries: text(limits.max_retries),
-    env: pairLines(spec.env),
-    secrets: pairLines(spec.secrets),
-    requirements:
-      typeof spec.requirements === "string" ? spec.requirements : list(spec.requirements).join("\n"),
-    setup: list(spec.setup).join("\n"),
-    checkpoint: list(checkpoint.paths).join(", "),
-    resumeArgs: list(checkpoint.resume_args).map(quoteWord).join(" "),
-    outputs: list(spec.outputs).join(", "),
-    python: text(spec.python),
-    priority: text(spec.priority),
-  };
+/** The texts of the form, and the rest of the spec: what the form has no field for, or cannot express. */
+function fieldsAndRest(spec: Mapping, elsewhere: readonly string[]): { fields: Fields; base: Mapping } {
+  const fields = { ...EMPTY_FIELDS };
+  let base = elsewhere.reduce((left, place) => withValue(left, place, undefined), spec);
+  for (const { field, place, write } of FORMATS) {
+    const value = valueAt(spec, place);
+    if (value === undefined) continue;
+    const written = write(value);
+    fields[field] = written.text;
+    base = withValue(base, place, written.rest);
+  }
+  return { fields, base };
 }
 
-/** Return what the form does not show. A job whose files are not stored keeps its working directory. */
-function baseOf(spec: Mapping, hasFiles: boolean): Mapping {
-  const rest = Object.fromEntries(Object.entries(spec).filter(([name]) => !SHOWN.has(name)));
-  const resources = without(spec.resources, ["gpu", "cpus", "memory_gib"]);
-  const limits = without(spec.limits, [
-    "timeout_s",
-    "max_retries",
-    "max_cost_microusd",
-    "deadline_s",
-    "deadline_at",
-  ]);
-  const checkpoint = without(spec.checkpoint, ["paths", "resume_args"]);
-  const placement = without(spec.placement, ["strategy", "paid", "fallbacks", "allowed"]);
-  const workdir: Mapping = hasFiles || spec.workdir === undefined ? {} : { workdir: spec.workdir };
-  return { ...rest, resources, limits, checkpoint, placement, ...workdir };
-}
-
-function without(section: Json | undefined, names: readonly string[]): Mapping {
-  return Object.fromEntries(Object.entries(asMapping(section)).filter(([name]) => !names.includes(name)));
-}
-
-function asMapping(value: Json | undefined): Mapping {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
-}
-
-function text(value: Json | undefined): string {
-  return value === undefined || value === null || typeof value === "object" ? "" : String(value);
-}
-
-function list(value: Json | undefined): string[] {
-  return Array.isArray(value) ? value.map((each) => text(each)) : [];
-}
-
-/** Quote a word for the field of arguments, which is split as a shell does. */
-export function quoteWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
-}
-
-function pairLines(value: Json | undefined): string {
-  return Object.entries(asMapping(value))
-    .map(([key, each]) => `${key}=${text(each)}`)
-    .join("\n");
-}
-
-function gpuText(value: Json | undefined): string {
-  const gpu = asMapping(value);
-  if (value === undefined || value === null) return "";
-  const memory = gpu.memory_gib === undefined ? "" : `${text(gpu.memory_gib)}GiB`;
-  const parts = [text(gpu.kind), memory, text(gpu.count)].filter((part) => part !== "");
-  return parts.join(":") || "1";
-}
-
-function datasetText(value: Json | undefined): string {
-  const dataset = asMapping(value);
-  const version = text(dataset.version);
-  return text(dataset.path) || text(dataset.url) || [text(dataset.name), version].filter(Boolean).join("@");
+/** The order of preference if the field can express it: the fallbacks are all backends that are allowed. */
+function orderOf({ strategy, allowed, fallbacks }: Mapping): string {
+  if (strategy !== "preferred" || !Array.isArray(fallbacks)) return "";
+  const order = fallbacks.map((name) => text(name)).join(", ");
+  return isSame(items(order), fallbacks) && isSame(allowed, fallbacks) ? order : "";
 }

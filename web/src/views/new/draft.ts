@@ -46,7 +46,7 @@ export interface Draft {
   deadlineS: number | null;
   paid: boolean;
   pin: Pin | null;
-  /** Fields of a cloned job that the form does not show. */
+  /** What the form cannot show of a cloned job. The new job keeps it. */
   base: Mapping;
 }
 

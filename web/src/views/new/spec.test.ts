@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { EMPTY_FIELDS, emptyDraft, textFile, type Draft, type Fields } from "@/views/new/draft";
-import { draftOfJob, quoteWord } from "@/views/new/clone";
-import { defaultName, fieldOfPlace, isRunnable, planSpec, submitSpec } from "@/views/new/spec";
+import { defaultName, fieldOfPlace, planSpec, submitSpec } from "@/views/new/spec";
 
 const PIN = {
   backend: "aws",
@@ -161,56 +160,4 @@ test("errors of the server belong to fields of the form", () => {
   expect(fieldOfPlace("tags[0]")).toBe("tags");
   expect(fieldOfPlace("config.epochs")).toBe("config.epochs");
   expect(fieldOfPlace("placement.region")).toBeNull();
-});
-
-describe("a cloned job", () => {
-  const spec = {
-    script: "train.py",
-    args: ["--name", "it's me"],
-    name: "r50",
-    env: { A: "1" },
-    image: "pytorch:2",
-    resources: { gpu: { kind: "A10G", count: 2 }, disk_gib: 100 },
-    limits: { max_cost_microusd: 5_000_000, timeout_s: 3600 },
-    placement: { strategy: "fastest", paid: true, region: "us-east-1" },
-    workdir: { manifest: "ab", snapshot: true },
-  };
-  const file = { path: "train.py", size: 1, sha256: "cd", executable: false, link: null, text: "x" };
-  const code = { id: "j", stored: true, manifest: "ab", directory: null, files: [file], more_files: 0 };
-
-  test("keeps what the form does not show, and submits the same spec again", () => {
-    const cloned = draftOfJob(spec, code);
-    expect(cloned.fields).toMatchObject({
-      args: `--name 'it'"'"'s me'`,
-      gpu: "A10G:2",
-      env: "A=1",
-      timeout: "3600s",
-    });
-    expect(cloned).toMatchObject({
-      budgetMicrousd: 5_000_000,
-      strategy: "fastest",
-      paid: true,
-      open: "train.py",
-    });
-    expect(submitSpec(cloned, "ab", false)).toMatchObject({
-      image: "pytorch:2",
-      resources: { gpu: "A10G:2", disk_gib: 100 },
-      placement: { strategy: "fastest", paid: true, region: "us-east-1" },
-    });
-  });
-
-  test("without stored files it runs in the directory of the first job", () => {
-    const cloned = draftOfJob({ script: "train.py", workdir: { path: "/home/me/job" } }, null);
-    expect(isRunnable(cloned)).toBe(true);
-    expect(planSpec(cloned)).toMatchObject({ script: "train.py", workdir: { path: "/home/me/job" } });
-  });
-
-  test.each([
-    ["--epochs", "--epochs"],
-    ["a b", "'a b'"],
-    ["", "''"],
-    ["$(id)", "'$(id)'"],
-  ])("the word %j is written as %j", (word, quoted) => {
-    expect(quoteWord(word)).toBe(quoted);
-  });
 });

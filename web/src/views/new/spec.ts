@@ -42,8 +42,8 @@ export function sendsFiles(draft: Draft): boolean {
 export function planSpec(draft: Draft): Mapping {
   return withoutEmpty({
     ...draft.base,
+    ...withoutEmpty(fieldsOf(draft)),
     ...whatToRun(draft),
-    ...fieldsOf(draft),
     placement: merged(draft.base.placement, placementOf(draft)),
     workdir: sendsFiles(draft) ? { snapshot: true } : (draft.base.workdir ?? null),
   });
@@ -63,20 +63,21 @@ export function submitSpec(draft: Draft, manifest: string | null, pinnedPaid: bo
 }
 
 function whatToRun(draft: Draft): Mapping {
-  const { args } = draft.fields;
-  if (draft.source === "trainer") return { trainer: draft.trainer, config: draft.settings };
-  if (draft.source === "command") return { command: draft.command.trim() };
-  return { script: keepsDirectory(draft) ? draft.script : scriptOf(draft), args: args.trim() };
+  if (draft.source === "trainer") return { trainer: draft.trainer, config: draft.settings, args: null };
+  if (draft.source === "command") return { command: draft.command.trim(), args: null };
+  const args = draft.fields.args.trim() || (draft.base.args ?? null);
+  return { script: keepsDirectory(draft) ? draft.script : scriptOf(draft), args };
 }
 
+/** The values of the form. An empty field leaves what a cloned job has there. */
 function fieldsOf(draft: Draft): Mapping {
   const { fields, base } = draft;
   return {
     name: fields.name.trim() || defaultName(draft),
     dataset: fields.dataset.trim(),
     tags: items(fields.tags),
-    env: pairs(fields.env),
-    secrets: secretsOf(fields.secrets),
+    env: { ...asMapping(base.env), ...pairs(fields.env) },
+    secrets: { ...asMapping(base.secrets), ...secretsOf(fields.secrets) },
     requirements: requirementsOf(fields.requirements),
     setup: lines(fields.setup),
     outputs: items(fields.outputs),
@@ -123,8 +124,25 @@ function pinned(pin: Pin | null): Mapping {
 }
 
 function merged(base: Json | undefined, over: Mapping): Mapping {
-  const below = typeof base === "object" && base !== null && !Array.isArray(base) ? base : {};
-  return withoutEmpty({ ...below, ...withoutEmpty(over) });
+  return withoutEmpty({ ...asMapping(base), ...withoutEmpty(over) });
+}
+
+export function asMapping(value: Json | undefined): Mapping {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+}
+
+/** The value at a place of a spec, such as `tags` or `placement.region`. */
+export function valueAt(spec: Mapping, place: string): Json | undefined {
+  const [name = "", key] = place.split(".");
+  return key === undefined ? spec[name] : asMapping(spec[name])[key];
+}
+
+/** Return the spec with another value at a place, or without the place. */
+export function withValue(spec: Mapping, place: string, value: Json | undefined): Mapping {
+  const [name = "", key] = place.split(".");
+  const after = key === undefined ? value : withValue(asMapping(spec[name]), key, value);
+  if (after !== undefined) return { ...spec, [name]: after };
+  return Object.fromEntries(Object.entries(spec).filter(([each]) => each !== name));
 }
 
 /** Return the mapping without empty values, which mean the default. */
@@ -145,7 +163,7 @@ export function items(text: string): string[] {
     .filter((item) => item !== "");
 }
 
-function lines(text: string): string[] {
+export function lines(text: string): string[] {
   return text
     .split("\n")
     .map((line) => line.trim())
@@ -161,7 +179,7 @@ export function pairs(text: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-function secretsOf(text: string): Record<string, string> {
+export function secretsOf(text: string): Record<string, string> {
   const entries = items(text).map((item): [string, string] => {
     const [variable = "", name] = item.split("=");
     return [variable.trim(), (name ?? variable).trim()];
@@ -169,7 +187,7 @@ function secretsOf(text: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-function requirementsOf(text: string): Json {
+export function requirementsOf(text: string): Json {
   const given = lines(text);
   const isFile = given.length === 1 && /\.(txt|in)$/.test(given[0] ?? "");
   return isFile ? (given[0] ?? "") : given;
