@@ -59,6 +59,10 @@ def fact(page: Page, name: str) -> Any:
     return page.locator(".found > div").filter(has=page.get_by_text(name, exact=True))
 
 
+def kept_values(page: Page) -> Any:
+    return page.get_by_role("list", name="Kept from the cloned job")
+
+
 def submit(page: Page) -> str:
     """Press the button and return the id of the job whose page opens."""
     page.get_by_role("button", name="Submit").click()
@@ -310,6 +314,44 @@ def test_a_clone_has_the_code_and_the_settings_of_its_job(
     expect(clone.get_by_label("Arguments", exact=True)).to_have_value("--first")
     clone.get_by_label("Arguments", exact=True).fill("--second")
     assert "hello ['--second']" in wait_completed(web_server, submit(clone))
+
+
+def test_a_clone_shows_what_the_form_cannot_and_submits_the_same_job(
+    open_page: PageOpener, web_server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("print('done')\n")
+    first = web_server.submit(
+        script="train.py",
+        args=["--text", "two words", "a\nb"],
+        name="hostile",
+        workdir={"path": str(tmp_path)},
+        tags=["lr=0.1, wd=0", "plain"],
+        env={"CONFIG": "a: 1\nb: 2", "SPACE": "end ", "PLAIN": "x=y", "EMPTY": ""},
+        setup=["true\ntrue"],
+        limits={"timeout": "90s", "max_cost": "$10"},
+        resources={"memory": "1GB", "cpus": 0.5},
+        placement={"strategy": "cheapest", "paid": False, "allowed": ["local"], "interruptible": "yes"},
+    )
+    clone = open_page(f"/new?from={first}")
+    for place in ("args", "tags", "setup", "env.CONFIG", "placement.allowed", "placement.interruptible"):
+        expect(kept_values(clone).get_by_text(place, exact=True)).to_be_visible()
+    expect(clone.get_by_label("Environment")).to_have_value("PLAIN=x=y\nEMPTY=")
+    check_accessibility(clone)
+    take_screenshot(clone, "new-clone")
+    again = submit(clone)
+    specs = [web_server.job(job_id)["spec"] for job_id in (first, again)]
+    for spec in specs:
+        spec.pop("idempotency_key", None)
+    assert specs[0] == specs[1]
+
+    clone = open_page(f"/new?from={first}")
+    for place in ("placement.interruptible", "env.CONFIG", "tags"):
+        clone.get_by_role("button", name=f"Remove {place}", exact=True).click()
+        expect(kept_values(clone).get_by_text(place, exact=True)).to_have_count(0)
+    freed = web_server.job(submit(clone))["spec"]
+    assert freed["env"] == {"SPACE": "end ", "PLAIN": "x=y", "EMPTY": ""}
+    assert freed["placement"] == {"strategy": "cheapest", "paid": False, "allowed": ["local"]}
+    assert "tags" not in freed
 
 
 def test_files_are_added_renamed_and_removed(new_page: Page) -> None:

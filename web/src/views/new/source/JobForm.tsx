@@ -9,6 +9,7 @@ import { Icon } from "@/ui/Icon";
 import { TextArea } from "@/ui/TextArea";
 import type { Draft, FieldName } from "@/views/new/draft";
 import type { Plan } from "@/views/new/offers";
+import { KeptValues } from "@/views/new/source/KeptValues";
 import { defaultName } from "@/views/new/spec";
 
 interface JobFormProps {
@@ -47,6 +48,7 @@ export function JobForm({ draft, update, errors, plan }: JobFormProps) {
   const filled = FOLDED.filter((name) => draft.fields[name] !== "").length;
   return (
     <div className="form">
+      <KeptValues draft={draft} update={update} />
       <TextField label="Name" showLabel placeholder={defaultName(draft) || "job"} {...field("name")} />
       {draft.source === "code" ? (
         <TextField
