@@ -129,6 +129,15 @@ class MemoryUse:
     oom_killed: bool | None = None  # whether the kernel killed a process of the job for lack of memory
 
 
+KILL_SIGNALS = (9, 15)  # SIGKILL and SIGTERM, which usually come from outside the job
+SIGNAL_EXIT_CODES = 128  # a shell and torchrun report a signal as 128 plus its number
+
+
+def is_killed(exit_code: int | None, signal: int | None) -> bool:
+    """Return whether a process was killed, rather than failed or crashed by itself."""
+    return signal in KILL_SIGNALS or (exit_code or 0) - SIGNAL_EXIT_CODES in KILL_SIGNALS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """The reason why an attempt or job failed, for the user."""

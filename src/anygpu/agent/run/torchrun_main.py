@@ -70,13 +70,13 @@ def exit_code(failures: list[tuple[float, int]]) -> int:
 
     torchrun itself exits with code 1 whether a process was killed or failed. A negative exit code is the number of a
     signal. When a process has failed, torchrun sends SIGTERM to the others, and SIGKILL after half a minute, so these
-    explain nothing.
+    explain nothing. When a process is killed, the others may fail or abort, so SIGKILL comes first.
     """
     first_at = min(at for at, _ in failures)
     causes = [code for at, code in failures if at - first_at < SAME_TIME_S and code != -signal.SIGTERM]
     signals = [-code for code in causes if code < 0]
     if signals:
-        return 128 + signals[0]
+        return 128 + (signal.SIGKILL if signal.SIGKILL in signals else signals[0])
     return next((code for code in causes if code > 0), 1)
 
 

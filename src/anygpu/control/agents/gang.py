@@ -10,7 +10,7 @@ from typing import Any
 from anygpu.bounds import MAX_END_MESSAGE_LENGTH, to_text
 from anygpu.control.agents.tickets import AttemptKey
 from anygpu.errors import AlreadyClaimed, InvalidReport
-from anygpu.events.facts import Marks
+from anygpu.events.facts import SIGNAL_EXIT_CODES, Marks, is_killed
 from anygpu.events.types import (
     AttemptClaimed,
     AttemptEnded,
@@ -122,9 +122,10 @@ def _attempt_end(attempt: int, nodes: list[NodeView], marks: Marks) -> AttemptEn
 def find_cause(nodes: list[NodeView]) -> int:
     """Return the number of the node whose end explains the end of the attempt.
 
-    When a process is killed, the processes on other nodes lose their connections to it and fail with an exit code. So
-    a node that was killed or stopped is the cause, rather than one that failed by itself. A node that has reached the
-    time limit comes before nodes that were stopped.
+    When a process is killed, the processes on other nodes lose their connections to it and fail with an exit code, or
+    abort (NCCL). So a node that was killed or stopped is the cause, rather than one that failed by itself. A crash by
+    another signal comes after that, and before an exit code. A node that has reached the time limit comes before nodes
+    that were stopped.
     """
     return max(range(len(nodes)), key=lambda number: (_cause_rank(nodes[number]), -number))
 
@@ -138,12 +139,11 @@ def _cause_rank(node: NodeView) -> int:
         return 5
     if node.outcome != "exited":
         return 4
-    is_killed = node.signal is not None or (node.exit_code or 0) > SIGNAL_EXIT_CODES
     is_out_of_memory = node.memory is not None and bool(node.memory.oom_killed)
-    return 3 if is_killed or is_out_of_memory else 2
-
-
-SIGNAL_EXIT_CODES = 128  # a shell and torchrun report a signal as 128 plus its number
+    if is_out_of_memory or is_killed(node.exit_code, node.signal):
+        return 3
+    has_crashed = node.signal is not None or (node.exit_code or 0) > SIGNAL_EXIT_CODES
+    return 2 if has_crashed else 1
 
 
 def is_stopped_by_peer(node: NodeView) -> bool:

@@ -3,19 +3,24 @@
 from dataclasses import dataclass, replace
 
 from anygpu.control.policy import ControlPolicy
-from anygpu.events.facts import PLANNED_STOPS, Blame, CheckpointRef, Failure, MemoryUse
+from anygpu.events.facts import (
+    PLANNED_STOPS,
+    SIGNAL_EXIT_CODES,
+    Blame,
+    CheckpointRef,
+    Failure,
+    MemoryUse,
+    is_killed,
+)
 from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.sections import DEFAULT_RETRIES
 
-SIGKILL, SIGTERM = 9, 15
-KILLED = {SIGKILL, SIGTERM}
 KILLED_CODE = "killed"
 SAME_TIME_S, SAME_TIME_FRACTION = 2.0, 0.2
 OUT_OF_MEMORY_HINT = (
     "Request more memory (resources.memory, --memory), or use a smaller batch size or fewer data "
     "loader workers."
 )
-KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # exit codes with which a shell reports these signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +134,8 @@ def failure_of(attempt: AttemptView) -> Failure | None:
 def _exit_failure(attempt: AttemptView) -> Failure | None:
     if attempt.exit_code == 0:
         return None
-    killed = attempt.signal in KILLED or attempt.exit_code in KILLED_EXIT_CODES
-    number = attempt.signal or (attempt.exit_code or 128) - 128
+    killed = is_killed(attempt.exit_code, attempt.signal)
+    number = attempt.signal or (attempt.exit_code or SIGNAL_EXIT_CODES) - SIGNAL_EXIT_CODES
     if attempt.memory is not None and attempt.memory.oom_killed:
         what = (
             f"the process was killed by signal {number}{_node_text(attempt)}"

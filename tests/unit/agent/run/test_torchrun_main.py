@@ -31,6 +31,7 @@ from anygpu.agent.run.torchrun_main import (
         ([(10, 1), (41, -9)], 1),  # torchrun killed a process that ignored SIGTERM
         ([(10, -15)], 1),
         ([(10, -11), (10, 1)], 139),
+        ([(10, -6), (10, -9)], 137),  # NCCL aborts the processes that lose their connection
     ],
 )
 def test_a_killed_process_is_the_cause_of_the_others(failures: list[tuple[float, int]], code: int) -> None:
