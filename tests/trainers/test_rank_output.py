@@ -63,6 +63,41 @@ def test_each_step_has_one_point_of_rank_0_and_each_line_its_rank(train: Callabl
         assert lines.count(f"{prefix}rank {rank} of {RANKS} done") == 1
 
 
+SLOW_TO_STOP = """
+import os, signal, sys, time
+asked = []
+def stop(*_):
+    asked.append(1)
+    print("stopping", flush=True)
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+while len(asked) < 2:
+    if os.environ["RANK"] == "2" and os.path.exists(os.environ["ANYGPU_DIR"] + "/kill"):
+        os.kill(os.getpid(), 9)
+    time.sleep(0.05)
+sys.exit(1)
+"""
+
+
+@pytest.mark.timeout(180)
+def test_a_killed_rank_is_reported_although_another_node_has_failed_before(tmp_path: Path) -> None:
+    ranks = {"node": 0, "nodes": 1, "launcher": "torchrun", "processes_per_node": RANKS}
+    work = {"code": SLOW_TO_STOP, "ranks": ranks, "python": sys.executable, "grace_s": 60}
+    with FakeServer(work).listening() as server:
+        agent = Agent(server, tmp_path / "attempt")
+        agent.start()
+        try:
+            server.wait_for(lambda: server.log.count(b"ready\n") == RANKS, 60)
+            (agent.directory / "channel" / "kill").touch()
+            server.wait_for(lambda: server.log.count(b"stopping\n") == RANKS - 1, 60)
+            server.order({"kind": "stop", "reason": "peer"})
+            assert agent.finish(120) == 0
+        finally:
+            agent.end()
+    assert server.end is not None
+    assert (server.end["outcome"], server.end["exit_code"]) == ("exited", 128 + 9)
+
+
 @pytest.mark.timeout(180)
 def test_a_rank_that_is_killed_is_reported_with_its_last_line(train: Callable[[str], Agent]) -> None:
     killed = (

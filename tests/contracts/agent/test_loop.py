@@ -60,6 +60,31 @@ def test_cancel_acts_at_once_and_kills_a_script_that_ignores_it(play: Play) -> N
     assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("cancelled", 9)
 
 
+KILLED = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), 9))
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "grace_s", "outcome"),
+    [(KILLED, 20, "exited"), (STUBBORN, 0.3, "stopped")],
+    ids=["others", "agent"],
+)
+def test_when_another_node_has_failed_only_a_process_that_the_agent_killed_counts_as_stopped(
+    play: Play, code: str, grace_s: float, outcome: str
+) -> None:
+    agent = play({"code": code, "grace_s": grace_s})
+    agent.start()
+    pids(agent, 1)
+    agent.server.order({"kind": "stop", "reason": "peer"})
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["signal"]) == (outcome, 9)
+
+
 def test_every_process_that_a_script_forked_is_killed(play: Play) -> None:
     agent = play({"code": FORKING, "grace_s": 0.5})
     agent.start()

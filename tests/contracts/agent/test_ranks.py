@@ -90,6 +90,36 @@ def test_the_last_words_and_the_exit_code_of_a_failed_rank_are_reported(
     assert agent.server.end["message"] == f"a process of torchrun {what}"
 
 
+SLOW_TO_STOP = """
+asked = []
+def stop(*_):
+    asked.append(1)
+    print("stopping", flush=True)
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+while len(asked) < 2:
+    if rank == 2 and os.path.exists(os.environ["ANYGPU_DIR"] + "/kill"):
+        os.kill(os.getpid(), 9)
+    time.sleep(0.05)
+sys.exit(1)
+"""
+
+
+def test_a_killed_rank_is_reported_although_another_node_has_failed_before(
+    launch: Callable[..., Agent],
+) -> None:
+    agent = launch(SLOW_TO_STOP, grace_s=20)
+    agent.start()
+    agent.server.wait_for(lambda: agent.server.log.count(b"ready\n") == 3)
+    (agent.directory / "channel" / "kill").touch()
+    agent.server.wait_for(lambda: agent.server.log.count(b"stopping\n") == 2)
+    agent.server.order({"kind": "stop", "reason": "peer"})
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("exited", 137)
+    assert agent.server.end["message"] == "a process of torchrun was killed by signal 9"
+
+
 def test_a_cancelled_job_is_stopped_and_what_its_ranks_print_then_arrives(
     launch: Callable[..., Agent],
 ) -> None:

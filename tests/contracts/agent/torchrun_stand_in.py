@@ -6,8 +6,14 @@ from pathlib import Path
 
 # Like torchrun, it gives its processes no descriptors but stdin, stdout and stderr, and stops all when one fails.
 TORCHRUN = """
-import argparse, os, signal, subprocess, sys, time
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, Failure
+import argparse, os, signal, subprocess, time
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+class SignalException(Exception):
+    pass
+
+def stop(number, frame):
+    raise SignalException(f"got signal {number}")
 
 def main(arguments):
     parser = argparse.ArgumentParser()
@@ -22,23 +28,30 @@ def main(arguments):
             "RANK": str(given.node_rank * given.nproc_per_node + each)})
         for each in range(given.nproc_per_node)
     ]
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, stop)
     try:
         while any(each.poll() is None for each in processes) and not any(each.poll() for each in processes):
             time.sleep(0.02)
-        failed = [each.returncode for each in processes if each.returncode]
+        failed = [ProcessFailure(each.returncode) for each in processes if each.returncode]
     finally:
         for each in processes:
             if each.poll() is None:
                 os.killpg(each.pid, signal.SIGTERM)
+        for each in processes:
             each.wait()
     if failed:
-        raise ChildFailedError("", {number: Failure(code) for number, code in enumerate(failed)})
+        raise ChildFailedError("", dict(enumerate(failed)))
 """
 ERRORS = """
-class Failure:
-    def __init__(self, exitcode):
-        self.timestamp, self.exitcode = 1, exitcode
+from dataclasses import dataclass, field
+
+@dataclass
+class ProcessFailure:
+    exitcode: int
+    timestamp: int = field(init=False)
+
+    def __post_init__(self):
+        self.timestamp = 1
 
 class ChildFailedError(Exception):
     def __init__(self, name, failures):

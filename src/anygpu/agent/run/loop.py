@@ -24,7 +24,8 @@ READ_BYTES = 65536
 POLL_S = 1.0
 DRAIN_S = 2.0
 OWN_SIGNAL_S = 0.5
-KILLED_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
+TERM_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
+KILL_CODES = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
 class Interrupted(Exception):
@@ -75,7 +76,7 @@ class LoopTask:
 
 
 class ProcessEnd:
-    """The return code of a process, and the stop request if the agent stopped the process."""
+    """The return code of a process, and the stop request if that is why the process ended."""
 
     __slots__ = ("return_code", "stop")
 
@@ -128,14 +129,25 @@ class ProcessLoop:
             _drain(pipe, on_output)
         os.close(process.pipe)
         self._notice_own_signal(process.poll())
-        return ProcessEnd(process.poll(), self.stop)
+        return ProcessEnd(process.poll(), None if self._was_killed_by_others(process.poll()) else self.stop)
+
+    def _was_killed_by_others(self, return_code: int | None) -> bool:
+        """Return whether the process was killed, and not by the agent, while it stopped because of another node.
+
+        If a process is killed, the nodes that lose their connections to it may fail and report that first. The server
+        must learn which node was killed, since that node is the cause.
+        """
+        stop = self.stop
+        if stop is None or stop.reason != stopping.PEER:
+            return False
+        return not stop.has_killed and return_code in KILL_CODES
 
     def _notice_own_signal(self, return_code: int | None) -> None:
         """Find out whether a process was killed because the engine ends the whole attempt.
 
         An engine sends SIGTERM to all processes at once. The job may end before the agent has received its own.
         """
-        if self.stop is not None or return_code not in KILLED_CODES:
+        if self.stop is not None or return_code not in TERM_CODES:
             return
         until = time.monotonic() + (OWN_SIGNAL_S if self.engine_signals else 0.0)
         while not self.signal_count and time.monotonic() < until:

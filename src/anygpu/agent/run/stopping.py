@@ -58,6 +58,11 @@ class StopRequest:
         return TERM not in left and KILL in left
 
     @property
+    def has_killed(self) -> bool:
+        """Return whether SIGKILL was sent."""
+        return all(action != KILL for _, action in self.steps)
+
+    @property
     def next_at(self) -> float | None:
         return self.steps[0][0] if self.steps else None
 

@@ -26,6 +26,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
 SAME_TIME_S = 5.0
 START_OPTION = "--start-rank"
@@ -54,15 +55,45 @@ def main() -> int:
         )
         return 1
     options, command = split_arguments(sys.argv[1:])
+    failures = record_failures(getattr(errors, "ProcessFailure", object))
     try:
         run_torchrun(torchrun.main, options, command)
     except errors.ChildFailedError as error:
-        code = exit_code([(each.timestamp, each.exitcode) for each in error.failures.values()])
-        how = f"was killed by signal {code - 128}" if code > 128 else f"failed with exit code {code}"
-        report = errors.ChildFailedError(name_of(command), error.failures)
-        sys.stderr.write(f"{report}\na process of torchrun {how}\n")
-        return code
+        sys.stderr.write(f"{errors.ChildFailedError(name_of(command), error.failures)}\n")
+        return report_failures([(each.timestamp, each.exitcode) for each in error.failures.values()])
+    except Exception:
+        # SIGTERM came while torchrun waited for the other processes of this machine to end.
+        if not failures:
+            raise
+        return report_failures(failures)
     return 0
+
+
+def record_failures(failure_type: Any) -> list[tuple[float, int]]:
+    """Return a list that gets the time and the exit code of each process when torchrun finds that it has failed.
+
+    torchrun itself reports them only after all processes of the machine have ended, and never after SIGTERM.
+    `failure_type` is torchrun's class of failures. If it has no `__post_init__`, nothing is recorded.
+    """
+    failures: list[tuple[float, int]] = []
+    if not hasattr(failure_type, "__post_init__"):
+        return failures
+    initialise = failure_type.__post_init__
+
+    def initialise_and_record(failure: Any) -> None:
+        initialise(failure)
+        failures.append((failure.timestamp, failure.exitcode))
+
+    failure_type.__post_init__ = initialise_and_record
+    return failures
+
+
+def report_failures(failures: list[tuple[float, int]]) -> int:
+    """Print how the processes failed, and return the exit code that says it."""
+    code = exit_code(failures)
+    how = f"was killed by signal {code - 128}" if code > 128 else f"failed with exit code {code}"
+    sys.stderr.write(f"a process of torchrun {how}\n")
+    return code
 
 
 def exit_code(failures: list[tuple[float, int]]) -> int:

@@ -157,6 +157,18 @@ async def test_a_killed_rank_is_retried_although_the_others_failed_by_themselves
     assert (failure.code, failure.blame) == ("killed", Blame.INFRASTRUCTURE)
 
 
+async def test_a_killed_node_is_the_cause_although_another_one_reported_its_end_first() -> None:
+    server = await Gang().start(2)
+    await server.desk.end(
+        key(0), {"outcome": "exited", "exit_code": 1, "message": "connection closed by peer"}
+    )
+    assert await server.orders(1) == STOP
+    await server.desk.end(key(1), {"outcome": "exited", "exit_code": 137})
+    failure = failure_of((await server.view()).attempts[0])
+    assert failure is not None
+    assert (failure.code, failure.blame) == ("killed", Blame.INFRASTRUCTURE)
+
+
 async def test_a_stop_and_a_cancel_reach_all_nodes() -> None:
     server = await Gang().start()
     await server.desk.leave(key(1), {"message": "the provider takes the machine away"})
