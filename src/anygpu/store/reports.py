@@ -81,6 +81,16 @@ def report_number(attempt: int, node: int) -> int:
 LOG_QUOTA_BYTES = 256 * 2**20  # per job
 
 
+def drop_order(number: int, droppable_bytes: int) -> tuple[int, int, int]:
+    """Return a key that sorts the logs of a job in the order in which the quota drops bytes from them.
+
+    Logs of the oldest attempt are first. Among the nodes of an attempt, the longest log is first, so that a node that
+    prints much does not remove the newest lines of the others. `droppable_bytes`: the bytes behind the log's head.
+    """
+    node, attempt = divmod(number, NODE_STRIDE)
+    return attempt, -droppable_bytes, -node
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSummary:
     """Number of points, lowest, highest and last value of one metric of an attempt."""
@@ -124,8 +134,8 @@ class Reports(Protocol):
 
     A report is stored once, under its own attempt, however late it arrives. The caller has already checked
     that the job is in scope. Metric points beyond the limits are dropped and counted. If the logs of a job
-    exceed the quota, the first bytes (a quarter of the quota) and the newest bytes are kept. A report beyond
-    a limit is not rejected, because the agent would send it again and never send the later reports.
+    exceed the quota, the first bytes (a quarter of the quota) and the newest bytes are kept; see `drop_order`. A
+    report beyond a limit is not rejected, because the agent would send it again and never send the later reports.
     """
 
     async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:

@@ -18,6 +18,7 @@ from anygpu.store.reports import (
     Reports,
     ReportState,
     SeriesSummary,
+    report_number,
 )
 from anygpu.testing.samples.jobs import START_MS, job_id
 
@@ -381,6 +382,25 @@ class ReportsContract:
         second = await whole_log(reports, attempt=2, page=quota)
         assert second == b"2" * (quota // 2)
         assert quota // 4 <= len(first) <= quota // 2
+
+    async def test_the_quota_takes_from_all_nodes_of_the_oldest_attempt_first(self, reports: Reports) -> None:
+        kib, other = 1024, report_number(1, 1)
+        await report(reports, 1, attempt=1, logs=b"a" * 8 * kib)
+        await report(reports, 1, attempt=other, logs=b"b" * 56 * kib)
+        await report(reports, 1, attempt=2, logs=b"c" * 24 * kib)
+        logs = [await whole_log(reports, attempt=number, page=64 * kib) for number in (1, other, 2)]
+        assert [len(logs[0]), len(logs[2])] == [8 * kib, 24 * kib]
+        assert 8 * kib <= len(logs[1]) <= 32 * kib
+
+    async def test_the_node_with_the_longest_log_pays_first(self, reports: Reports) -> None:
+        kib, chatty = 1024, report_number(1, 3)
+        await report(reports, 1, attempt=1, logs=b"a" * 30 * kib)
+        await report(reports, 1, attempt=chatty, logs=b"b" * 34 * kib)
+        await report(reports, 2, attempt=chatty, logs=b"c" * 20 * kib)
+        assert await whole_log(reports, attempt=1, page=64 * kib) == b"a" * 30 * kib
+        rest = await whole_log(reports, attempt=chatty, page=64 * kib)
+        assert rest.endswith(b"c" * 20 * kib)
+        assert len(rest) <= 34 * kib
 
     async def test_one_report_larger_than_the_quota_is_no_error(self, reports: Reports) -> None:
         sent = bytes(range(256)) * 1024

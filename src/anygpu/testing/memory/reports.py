@@ -22,6 +22,7 @@ from anygpu.store.reports import (
     ReportBatch,
     ReportState,
     SeriesSummary,
+    drop_order,
 )
 from anygpu.store.sampling import downsample_indices, thin_evenly
 
@@ -215,12 +216,14 @@ class MemoryReports:
         return found
 
     def _append_log(self, job_id: str, row: _Attempt, data: bytes) -> None:
-        logs = [attempt.log for _, attempt in sorted(self._jobs[job_id].items())]
-        room = max(0, self._log_quota_bytes // 4 - sum(log.end for log in logs))
+        logs = {number: attempt.log for number, attempt in self._jobs[job_id].items()}
+        room = max(0, self._log_quota_bytes // 4 - sum(log.end for log in logs.values()))
         row.log.head += data[:room]
         row.log.tail += data[room:]
         row.log.end += len(data)
-        _drop(logs, sum(log.stored_bytes for log in logs) - self._log_quota_bytes)
+        ordered = sorted(logs, key=lambda number: drop_order(number, len(logs[number].tail)))
+        stored_bytes = sum(log.stored_bytes for log in logs.values())
+        _drop([logs[number] for number in ordered], stored_bytes - self._log_quota_bytes)
 
 
 def _drop(logs: Iterable[_Log], excess: int) -> None:

@@ -1,6 +1,7 @@
 """PostgreSQL shared by several servers: each `PostgresDatabase` here stands for a process of its own."""
 
 import asyncio
+import threading
 
 import pytest
 from sqlalchemy import Connection
@@ -8,11 +9,12 @@ from sqlalchemy import Connection
 from anygpu.errors import AnygpuError, LeaseLost, StoreBusy
 from anygpu.events.types import JobWaited
 from anygpu.store.journal import Guard
-from anygpu.store.reports import ReportBatch
+from anygpu.store.reports import ReportBatch, report_number
 from anygpu.store.scope import SYSTEM
 from anygpu.store.sql.engine.database import Database, Work, open_database
-from anygpu.store.sql.engine.statements import execute, fetch_one
+from anygpu.store.sql.engine.statements import execute, fetch_all, fetch_one
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.report_store import attempts
 from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.journal import always, append, submit
 from anygpu.testing.samples.jobs import LAB, START_MS, job_id
@@ -101,6 +103,41 @@ async def test_a_connection_that_dies_is_busy_once_and_replaced(servers: list[Da
         job_id(1), 1, ReportBatch(first=1, last=1, logs=[(1, b"x")]), at_ms=START_MS
     )
     assert (row_after.acked, row_after.beats) == (1, 2)
+
+
+async def test_the_quota_never_touches_the_log_of_a_node_that_is_being_written(
+    servers: list[Database],
+) -> None:
+    kib, job, busy = 1024, job_id(1), report_number(1, 1)
+    reports = SqlReports(servers[0], log_quota_bytes=64 * kib)
+
+    async def store(number: int, seq: int, size_kib: int) -> None:
+        batch = ReportBatch(first=seq, last=seq, logs=[(seq, b"x" * size_kib * kib)])
+        await reports.ingest(job, number, batch, at_ms=START_MS)
+
+    async def stored_kib() -> list[int]:
+        sql = "SELECT log_stored / 1024 FROM attempts WHERE job_id = ? ORDER BY number"
+        return [row[0] for row in await servers[0].read(lambda c: fetch_all(c, sql, (job,)))]
+
+    await store(1, 1, 16)
+    await store(busy, 1, 48)
+    is_locked, may_end = threading.Event(), threading.Event()
+
+    def write_report(connection: Connection) -> None:
+        attempts.lock(connection, job, busy)
+        is_locked.set()
+        may_end.wait(60)
+
+    writing = asyncio.create_task(servers[1].write(write_report))
+    await asyncio.to_thread(is_locked.wait, 60)
+    try:
+        await asyncio.wait_for(store(1, 2, 8), 30)
+        assert await stored_kib() == [24, 48]
+    finally:
+        may_end.set()
+        await writing
+    await store(1, 3, 4)
+    assert await stored_kib() == [28, 36]
 
 
 async def test_every_connection_of_the_pool_may_have_died(servers: list[Database]) -> None:

@@ -73,6 +73,11 @@ def for_update(connection: Connection) -> str:
     return " FOR UPDATE" if is_postgres(connection) else ""
 
 
+def for_update_unless_locked(connection: Connection) -> str:
+    """Return the SQL suffix that locks the selected rows, and leaves out rows that another transaction has locked."""
+    return " FOR UPDATE SKIP LOCKED" if is_postgres(connection) else ""
+
+
 def for_share(connection: Connection) -> str:
     return " FOR SHARE" if is_postgres(connection) else ""
 

@@ -8,8 +8,15 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
-from anygpu.store.reports import LogPart
-from anygpu.store.sql.engine.statements import Row, execute, execute_many, fetch_all, fetch_one
+from anygpu.store.reports import LogPart, drop_order
+from anygpu.store.sql.engine.statements import (
+    Row,
+    execute,
+    execute_many,
+    fetch_all,
+    fetch_one,
+    for_update_unless_locked,
+)
 from anygpu.store.sql.report_store.attempts import AttemptRecord
 
 CHUNK_BYTES = 64 * 1024
@@ -81,19 +88,20 @@ def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, chunk_by
 
 
 def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) -> None:
-    """Delete at least `excess` bytes of the job's logs, oldest attempt first.
+    """Delete at least `excess` bytes of the job's logs, if there are so many behind their heads (first bytes).
 
-    The head of each log (its first bytes) is kept.
+    If another node stores a report at the same time, its log may not change here, and waiting for it could end in a
+    deadlock. The next report of the job then deletes the rest.
     """
-    sql = "SELECT id, log_head FROM attempts WHERE job_id = ? ORDER BY number"
-    for attempt_id, head in fetch_all(connection, sql, (attempt.job_id,)):
+    for attempt_id in _logs_in_drop_order(connection, attempt):
         is_current = attempt_id == attempt.id
-        freed, kept_from = _drop_oldest(
-            connection, attempt_id, attempt.log_head if is_current else head, excess
-        )
+        head = attempt.log_head if is_current else _lock_unless_locked(connection, attempt_id)
+        if head is None:
+            return
+        freed, kept_from = _drop_oldest(connection, attempt_id, head, excess)
         if freed:
             marks = "DELETE FROM log_marks WHERE attempt_id = ? AND start >= ? AND start < ?"
-            execute(connection, marks, (attempt_id, attempt.log_head if is_current else head, kept_from))
+            execute(connection, marks, (attempt_id, head, kept_from))
         if is_current:
             attempt.log_stored -= freed
             attempt.log_kept_from = max(attempt.log_kept_from, kept_from)
@@ -103,6 +111,21 @@ def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) ->
         excess -= freed
         if excess <= 0:
             return
+
+
+def _logs_in_drop_order(connection: Connection, attempt: AttemptRecord) -> list[int]:
+    """Return the ids of the attempts and nodes of the job whose logs have more than their heads."""
+    sql = "SELECT number, log_stored - log_head, id FROM attempts WHERE job_id = ? AND id <> ?"
+    logs = fetch_all(connection, sql, (attempt.job_id, attempt.id))
+    logs.append((attempt.number, attempt.log_stored - attempt.log_head, attempt.id))
+    return [log[2] for log in sorted(logs, key=lambda log: drop_order(log[0], log[1])) if log[1] > 0]
+
+
+def _lock_unless_locked(connection: Connection, attempt_id: int) -> int | None:
+    """Lock the row of another attempt or node, and return the length of its log's head; None if it is locked."""
+    sql = "SELECT log_head FROM attempts WHERE id = ?"
+    row = fetch_one(connection, sql + for_update_unless_locked(connection), (attempt_id,))
+    return int(row[0]) if row else None
 
 
 def _drop_oldest(connection: Connection, attempt_id: int, head: int, excess: int) -> tuple[int, int]:
