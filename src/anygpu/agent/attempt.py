@@ -269,12 +269,12 @@ class AttemptRunner:
         )
 
     def _wait_for_end_of_nodes(self) -> None:
-        """Stay until the server has ended the attempt, because other nodes of it still run.
+        """Stay until the attempt has ended on all nodes, because other nodes of it still run.
 
         If this agent exited before, its machine would count as lost. The thread that polls for orders renews the lease.
         """
         while self._orders.rejection is None and not self._lease.has_expired(boot_clock()):
-            if self._loop.signal_count > 1:
+            if self._orders.has_attempt_ended or self._loop.signal_count > 1:
                 return
             self._wake.wait(1.0)
 

@@ -96,7 +96,7 @@ def test_an_old_token_commits_nothing(
     answer = server.ask("POST", where, body, token=old["token"], base=server.agent_url)
     if path.endswith(("reports", "heartbeat")):
         assert answer.status == 200  # evidence is taken however late; the answer says stop
-        assert answer.json["orders"] == [{"kind": "cancel"}]
+        assert answer.json["orders"] == [{"kind": "cancel", "reason": "ended"}]
     else:
         assert (answer.status, answer.json["code"]) == (409, "superseded")
     assert events_of(server, job_id) == before

@@ -49,6 +49,8 @@ class FakeServer:
         self.artifacts: dict[str, dict[str, Any]] = {}
         self.committed: list[str] = []
         self.end: dict[str, Any] | None = None
+        self.other_nodes_run = False  # when the agent sends its end
+        self.departures: list[dict[str, Any]] = []
         self.rejecting: int | None = None
         self.urls: list[str] = []  # as an answer of several servers lists them
         self.upload_base = ""  # the address in the URLs of uploads
@@ -150,6 +152,10 @@ class FakeServer:
             return self._long_poll(int(query["after"]), float(query["wait_s"]))
         if path == "/agent/v1/end":
             return self._end(json.loads(body))
+        if path == "/agent/v1/ready":
+            return 200, {"start": True, "missing": [], "master_addr": "127.0.0.1", "master_port": 1}
+        if path == "/agent/v1/leave":
+            return self._leave(json.loads(body))
         kind, _, rest = path.removeprefix("/agent/v1/").partition("/")
         store = self.checkpoints if kind == "checkpoints" else self.artifacts
         if rest:
@@ -223,6 +229,12 @@ class FakeServer:
     def _end(self, request: dict[str, Any]) -> tuple[int, Any]:
         with self.changed:
             self.end = self.end or request
+            self.changed.notify_all()
+            return 200, {"ok": True, "wait": self.other_nodes_run}
+
+    def _leave(self, request: dict[str, Any]) -> tuple[int, Any]:
+        with self.changed:
+            self.departures.append(request)
             self.changed.notify_all()
             return 200, {"ok": True}
 

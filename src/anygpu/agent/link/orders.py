@@ -51,6 +51,7 @@ class AttemptLease:
 
 
 LONG_POLL_S = 20.0
+ENDED = "ended"  # the reason of the order to cancel, after the attempt has ended on all its nodes
 
 
 class ServerOrders:
@@ -72,6 +73,11 @@ class ServerOrders:
         if order is not None and order != self.current:
             self.current = order
             self._wake()
+
+    @property
+    def has_attempt_ended(self) -> bool:
+        """Whether the attempt has ended on all its nodes. Servers of older versions do not say it."""
+        return self.current is not None and self.current.get("reason") == ENDED
 
     def reject(self, refusal: RequestRefused) -> None:
         if self.rejection is None:

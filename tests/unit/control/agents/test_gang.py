@@ -123,7 +123,7 @@ async def test_the_attempt_ends_with_its_last_node() -> None:
     attempt = (await server.view()).attempts[0]
     assert (attempt.is_over, attempt.outcome, attempt.exit_code, attempt.step) == (True, "exited", 0, 7)
     assert failure_of(attempt) is None
-    assert await server.orders(0) == [{"kind": "cancel"}]
+    assert await server.orders(0) == [{"kind": "cancel", "reason": "ended"}]
 
 
 async def test_an_agent_that_failed_itself_does_not_wait_for_the_other_nodes() -> None:

@@ -8,14 +8,15 @@ from anygpu.control.agents.tickets import AttemptKey
 from anygpu.events.types import CancelRequested, Event
 
 KEY = AttemptKey("job", 1, "agent")
+ENDED = [{"kind": "cancel", "reason": "ended"}]
 
 
 ORDERS = [
     (training(), [], 0),
     ([*training(), stopping("timeout")], [{"kind": "stop", "reason": "timeout"}], 1),
     ([*training(), stopping("timeout"), CancelRequested()], [{"kind": "cancel"}], 2),
-    ([*training(), lost()], [{"kind": "cancel"}], 2),
-    ([*training(), lost(), recovering(), *training(2)], [{"kind": "cancel"}], 2),
+    ([*training(), lost()], ENDED, 3),
+    ([*training(), lost(), recovering(), *training(2)], ENDED, 3),
 ]
 
 

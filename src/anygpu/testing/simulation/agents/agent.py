@@ -216,6 +216,7 @@ class SimAgent(AgentBase):
         self._lease_until = max(self._lease_until, sent_at + answer["lease_s"])
         for order in answer["orders"]:
             timed_out = order.get("reason") == "timeout"
+            self._waits = self._waits and order.get("reason") != "ended"
             if order.get("reason") == "peer" and not self.stopping:
                 self.stop_message = "peer"
             self.stop("cancelled" if order["kind"] == "cancel" else "timeout" if timed_out else "stopped")
