@@ -13,7 +13,7 @@ from anygpu.agent import delivery, exit_codes
 from anygpu.agent.attempt_dir import process_identity
 from anygpu.agent.checkpoints.steps import StepHistory
 from anygpu.agent.host import processes
-from anygpu.agent.link.client import RequestRefused, ServerClient
+from anygpu.agent.link.client import RequestRefused, ServerClient, retry_until
 from anygpu.agent.link.http11 import Unreachable
 from anygpu.agent.link.orders import AttemptLease, ServerOrders, boot_clock, start_polling
 from anygpu.agent.link.reporter import Reporter
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from anygpu.agent.run.loop import ProcessEnd
     from anygpu.agent.run.preemption import PreemptionNotice
     from anygpu.agent.run.ranks import MasterAddress
+
+
+LEAVE_TIMEOUT_S = 10.0  # a notice may come only 30 seconds before the machine is taken away
 
 
 class NoticeSources:
@@ -283,16 +286,25 @@ class AttemptRunner:
         return ServerClient(self._address, self._assignment.token)
 
     def _begin_stop(self, reason: str) -> None:
-        if self._assignment.job.ranks.nodes > 1 and self._orders.current is None:
-            is_timeout = self._loop.stop is not None and self._loop.stop.outcome == "timeout"
-            departure = {"message": reason, **({"reason": "timeout"} if is_timeout else {})}
-            threading.Thread(target=self._announce_departure, args=(departure,), daemon=True).start()
+        stop = self._loop.stop
+        if stop is not None and self._assignment.job.ranks.nodes > 1 and self._orders.current is None:
+            departure = {"message": reason, **({"reason": "timeout"} if stop.outcome == "timeout" else {})}
+            arguments = (departure, stop.last_at)
+            threading.Thread(target=self._announce_departure, args=arguments, daemon=True).start()
         self._write_stop_flag(reason)
 
-    def _announce_departure(self, departure: dict[str, str]) -> None:
-        """Tell the server that this node is stopping, so that the other nodes save and stop too."""
+    def _announce_departure(self, departure: dict[str, str], until: float) -> None:
+        """Tell the server that this node is stopping, so that the other nodes save and stop too.
+
+        If the server cannot be reached, try again until `until` (monotonic).
+        """
+        server = self._connect()
         with contextlib.suppress(Unreachable, RequestRefused):
-            self._connect().call("POST", "/agent/v1/leave", departure)
+            retry_until(
+                lambda: server.call("POST", "/agent/v1/leave", departure, timeout_s=LEAVE_TIMEOUT_S),
+                until,
+                self._address.wait,
+            )
 
     def _write_stop_flag(self, reason: str) -> None:
         """Write the stop file. While it exists, `anygpu.should_stop()` returns True."""

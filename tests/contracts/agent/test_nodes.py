@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -39,3 +40,17 @@ def test_a_node_stays_until_the_attempt_has_ended_on_all_nodes(launch: Callable[
     assert process.poll() is None
     agent.server.order({"kind": "cancel", "reason": "ended"})
     assert agent.finish() == 0
+
+
+def test_a_node_that_must_stop_says_so_until_the_server_has_heard_it(launch: Callable[..., Agent]) -> None:
+    agent = launch("import time\nprint('on', flush=True)\ntime.sleep(120)", grace_s=60)
+    faults = {1: "cut", 2: "500", 3: "drop"}
+    agent.server.fault = lambda path, count: faults.get(count) if path == "/agent/v1/leave" else None
+    process = agent.start()
+    agent.server.wait_for(lambda: b"on\n" in agent.server.log)
+    process.send_signal(signal.SIGTERM)
+    agent.server.wait_for(lambda: len(agent.server.departures) == 2)  # one was heard and not answered
+    assert agent.server.departures[0] == {"message": "preempt"}
+    agent.server.order({"kind": "cancel"})
+    assert agent.finish() == 0
+    assert agent.server.requests.count(("POST", "/agent/v1/leave")) == 4

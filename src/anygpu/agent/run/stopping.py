@@ -63,6 +63,11 @@ class StopRequest:
         return all(action != KILL for _, action in self.steps)
 
     @property
+    def last_at(self) -> float:
+        """When the last step is due (monotonic)."""
+        return max((at for at, _ in self.steps), default=0.0)
+
+    @property
     def next_at(self) -> float | None:
         return self.steps[0][0] if self.steps else None
 
