@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_INTEGER = 2**53 - 1  # every JSON reader represents integers up to this one exactly
+MAX_TIME_S = 2.0**40  # Unix seconds; JavaScript's dates end at 8.64e12 s
 MAX_METRIC_NAMES = 1_000  # per attempt
 MAX_NAME_LENGTH = 200
 MAX_MESSAGE_LENGTH = 1_000  # of progress
@@ -35,6 +36,11 @@ def is_count(value: object) -> bool:
 
 def is_metric_name(name: object) -> bool:
     return type(name) is str and 0 < len(name) <= MAX_NAME_LENGTH and _is_storable(name)
+
+
+def is_time(value: Any) -> bool:
+    """Return whether a value is valid as the time of a metric point or telemetry sample, in Unix seconds."""
+    return type(value) in (int, float) and 0 <= value <= MAX_TIME_S
 
 
 def to_metric_value(value: float) -> float | None:

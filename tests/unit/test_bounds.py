@@ -202,11 +202,12 @@ def test_the_agent_warns_once_about_each_kind_of_value(tmp_path: Path) -> None:
     wide = {f"m{number}": 1 for number in range(bounds.MAX_METRIC_NAMES + 5)}
     lines = [{"m": {"a": 1}, "t": 1, "s": 2**53}, {"m": {"a": 2, "x" * 201: 1}, "t": 1, "s": 2**53}]
     lines += [{"m": {"big": 10**400}, "t": 1}, {"p": {"fraction": 7, "epoch": 2}}, {"m": wide, "t": 1}]
+    lines += [{"m": {"late": 1}, "t": at} for at in (1e20, -1.0, math.nan)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     link = Link(tmp_path / "spool")
     assert link.read_script(path).malformed_lines == 0
     batches = link.deliver()
-    assert len(link.warnings) == 5
+    assert len(link.warnings) == 6
     assert [batch.progress for batch in batches if batch.progress] == [{"epoch": 2}]
     names = {point.name for batch in batches for _, points in batch.points for point in points}
     assert len(names) == bounds.MAX_METRIC_NAMES

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from anygpu.bounds import is_metric_name, is_step, valid_progress
+from anygpu.bounds import is_metric_name, is_step, is_time, valid_progress
 from anygpu.errors import InvalidReport, TooLarge
 from anygpu.store.reports import MetricPoint, ReportBatch
 
@@ -158,7 +158,9 @@ def _parse_point(given: Any) -> MetricPoint | None:
     if not is_metric_name(name) or not is_step(step):
         return None
     at, value = _parse_number(at), _parse_number(value)
-    return MetricPoint(name, step, at, value) if at is not None and value is not None else None
+    if at is None or value is None or not is_time(at):
+        return None
+    return MetricPoint(name, step, at, value)
 
 
 def _parse_number(given: Any) -> float | None:

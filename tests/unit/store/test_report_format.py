@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anygpu.bounds import MAX_TIME_S
 from anygpu.errors import AnygpuError, InvalidReport, TooLarge
 from anygpu.store.report_format import MAX_BODY, parse_report
 from anygpu.store.reports import MetricPoint, ReportBatch
@@ -70,6 +71,11 @@ def test_spelled_and_plain_odd_numbers_are_values() -> None:
         ["loss", 2**62, 2, 3],
         ["loss", -(10**30), 2, 3],
         ["loss", 1, "now", 3],
+        ["loss", 1, "NaN", 3],
+        ["loss", 1, "Infinity", 3],
+        ["loss", 1, 10**400, 3],
+        ["loss", 1, 1e20, 3],
+        ["loss", 1, -1.0, 3],
         ["loss", 1, 2, "high"],
         ["loss", 1, 2, None],
         ["loss", 1, 2, [3]],
@@ -212,3 +218,4 @@ def assert_batch_or_error(body: bytes, first: int, last: int) -> None:
     assert (batch.first, batch.last) == (first, last)
     for _, points in batch.points:
         assert all(isinstance(point.value, float) and abs(point.step) < 2**62 for point in points)
+        assert all(0 <= point.at <= MAX_TIME_S for point in points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 
 from anygpu import bounds
@@ -137,8 +136,9 @@ class ScriptReports:
 
     def _parse_points(self, line: dict[str, Any]) -> list[Point]:
         at = float(line["t"])
-        if not math.isfinite(at):
-            raise ValueError("the time is not a finite number")
+        if not bounds.is_time(at):
+            self._warn("time", f"the time {_shorten(at)} of a metric report")
+            return []
         points: list[Point] = []
         given_step = self._parse_step(line.get("s"))
         for name, value in line["m"].items():

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from anygpu.bounds import MAX_TIME_S
 from anygpu.store.sampling import downsample_indices
 
 MAX_GPUS = 64
 MAX_LABEL_LENGTH = 100
-TIME_RANGE_S = (0.0, 2.0**40)
 
 
 class Reading(NamedTuple):
@@ -59,7 +59,7 @@ def _samples_in_order(
     samples: Iterable[Mapping[str, Any]], from_s: float, to_s: float
 ) -> Sequence[tuple[float, Mapping[str, Any]]]:
     """Return the samples of a range of time. A machine's clock can be set back, so they are sorted by time."""
-    low, high = max(from_s, TIME_RANGE_S[0]), min(to_s, TIME_RANGE_S[1])
+    low, high = max(from_s, 0.0), min(to_s, MAX_TIME_S)
     timed = ((_number(sample.get("at")), sample) for sample in samples)
     inside = [(at, sample) for at, sample in timed if at is not None and low <= at <= high]
     return sorted(inside, key=lambda pair: pair[0])
