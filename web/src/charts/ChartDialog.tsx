@@ -46,7 +46,7 @@ interface PointRow {
   time: number;
 }
 
-/** All drawn points, newest first. Points that begin a dashed part are in the part before too, so they are left out. */
+/** All drawn points, newest first, those of unknown time last. Points that begin a dashed part are in the part before too, so they are left out. */
 export function pointRows(content: ChartContent): PointRow[] {
   const rows = content.model.lines.flatMap((line) =>
     line.stretches.flatMap((stretch, part) =>
@@ -56,7 +56,8 @@ export function pointRows(content: ChartContent): PointRow[] {
       }),
     ),
   );
-  return rows.sort((a, b) => b.time - a.time);
+  const order = ({ time }: PointRow) => (Number.isFinite(time) ? time : -1);
+  return rows.sort((a, b) => order(b) - order(a));
 }
 
 function PointsTable({ rows, lineTitle, name }: { rows: PointRow[]; lineTitle: string; name: string }) {

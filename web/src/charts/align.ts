@@ -8,11 +8,18 @@ export interface DrawnLine {
 
 export type AlignedTable = [number[], ...(number | null | undefined)[][]];
 
-/** The indices that bring positions into ascending order; of equal positions the last one is kept. */
+/**
+ * The indices that bring positions into ascending order. Of equal positions the last one is kept. Positions that are
+ * not finite cannot be drawn and are left out.
+ */
 export function ascendingIndices(xs: readonly number[]): number[] {
   let sorted = true;
-  for (let index = 1; index < xs.length && sorted; index += 1) sorted = xs[index]! > xs[index - 1]!;
-  const indices = xs.map((_, index) => index);
+  const indices: number[] = [];
+  xs.forEach((x, index) => {
+    if (!Number.isFinite(x)) return;
+    if (indices.length > 0 && !(x > xs[indices.at(-1)!]!)) sorted = false;
+    indices.push(index);
+  });
   if (sorted) return indices;
   indices.sort((a, b) => xs[a]! - xs[b]! || a - b);
   return indices.filter((index, place) => xs[indices[place + 1] ?? -1] !== xs[index]);
@@ -30,8 +37,8 @@ export function alignLines(lines: readonly DrawnLine[]): AlignedTable {
     const column = new Array<number | null | undefined>(xs.length).fill(undefined);
     let place = 0;
     line.xs.forEach((x, index) => {
-      while (xs[place] !== x) place += 1;
-      column[place] = line.ys[index]!;
+      while (xs[place]! < x) place += 1;
+      if (xs[place] === x) column[place] = line.ys[index]!;
     });
     return column;
   });

@@ -28,6 +28,15 @@ describe("columns", () => {
     expect(values).toEqual([0.5, NaN, -Infinity]);
   });
 
+  it("does not know the time of a point whose stored time is no date", () => {
+    const stored = [1763240000.5, "NaN", "Infinity", 1e20, -1];
+    const sent = { steps: [1, 2, 3, 4, 5], times: stored, values: [1, 2, 3, 4, 5] };
+    expect(parseColumns(sent).times).toEqual([1763240000.5, NaN, NaN, NaN, NaN]);
+    const points = stored.map((time, step) => ["a", step, time, 1] as const);
+    const live = numberedPoints({ attempt: 1, point: 5, points });
+    expect(live.get("a")!.map(({ time }) => time)).toEqual([1763240000.5, NaN, NaN, NaN, NaN]);
+  });
+
   it("numbers the points of a message in their order", () => {
     const byName = numberedPoints({
       attempt: 1,
@@ -207,6 +216,19 @@ describe("align", () => {
     expect(ascendingIndices([3, 1, 3, 2])).toEqual([1, 3, 2]);
   });
 
+  it("leaves out positions that cannot be drawn", () => {
+    expect(ascendingIndices([NaN, 3, Infinity, 1, -Infinity, 2])).toEqual([3, 5, 1]);
+    expect(ascendingIndices([NaN])).toEqual([]);
+    const table = alignLines([
+      { xs: [1, NaN, 2], ys: [10, 20, 30] },
+      { xs: [3, 2], ys: [30, 20] },
+    ]);
+    expect(table.slice(1).map((column) => column.filter((value) => value !== undefined))).toEqual([
+      [10, 30],
+      [30],
+    ]);
+  });
+
   it("finds points without neighbours", () => {
     expect(isolatedIndices([1, undefined, 2, null, 5, null, 6])).toEqual([4, 6]);
     expect(isolatedIndices([undefined, 3])).toEqual([1]);
@@ -247,6 +269,14 @@ describe("lines", () => {
       0, 1, 2, 3,
     ]);
     expect(epochScale([5], [1])).toBeNull();
+  });
+
+  it("leaves out points of unknown time or epoch, but not on the other axes", () => {
+    const odd = { ...columns, times: [NaN, 1, NaN, 3] };
+    expect(attemptStretches(odd, Infinity, { ...options, axis: "time" })[0]!.xs).toEqual([1, 3]);
+    expect(attemptStretches(odd, Infinity, options)[0]!.xs).toEqual([0, 10, 20, 30]);
+    const epochOf = epochScale([0, 10], [1.7e308, -1.7e308]);
+    expect(attemptStretches(columns, Infinity, { ...options, axis: "epoch", epochOf })).toEqual([]);
   });
 
   it("gives attempts and runs their looks", () => {

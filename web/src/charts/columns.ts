@@ -4,7 +4,7 @@ import { downsampleIndices } from "@/charts/downsample";
 
 export interface Columns {
   steps: number[];
-  /** Unix seconds. */
+  /** Unix seconds; NaN if the stored time is no valid one. */
   times: number[];
   /** NaN and infinities are numbers here. */
   values: number[];
@@ -22,12 +22,21 @@ export function parseValue(value: number | string): number {
   return typeof value === "number" ? value : Number(value);
 }
 
+/** The highest time of a point that the server accepts, in Unix seconds. Older points can have any time. */
+const MAX_TIME_S = 2 ** 40;
+
+/** Read the time of a point. A time that is no valid date becomes NaN. */
+function parseTime(time: number | string): number {
+  const seconds = parseValue(time);
+  return seconds >= 0 && seconds <= MAX_TIME_S ? seconds : NaN;
+}
+
 export function parseColumns(sent: {
   steps: number[];
-  times: number[];
+  times: (number | string)[];
   values: (number | string)[];
 }): Columns {
-  return { steps: sent.steps, times: sent.times, values: sent.values.map(parseValue) };
+  return { steps: sent.steps, times: sent.times.map(parseTime), values: sent.values.map(parseValue) };
 }
 
 /** Add a point at the end. Long columns lose points, but not the extremes of any part. */
@@ -55,7 +64,7 @@ export function takeColumns(columns: Columns, indices: readonly number[]): Colum
 export interface PointsMessage {
   attempt: number;
   point: number;
-  points: readonly (readonly [string, number, number, number | string])[];
+  points: readonly (readonly [string, number, number | string, number | string])[];
 }
 
 export interface NumberedPoint {
@@ -74,7 +83,7 @@ export function numberedPoints(message: PointsMessage): Map<string, NumberedPoin
   let number = message.point - message.points.length;
   for (const [name, step, time, value] of message.points) {
     number += 1;
-    const point = { number, step, time, value: parseValue(value) };
+    const point = { number, step, time: parseTime(time), value: parseValue(value) };
     const known = byName.get(name);
     if (known === undefined) byName.set(name, [point]);
     else known.push(point);

@@ -1,7 +1,7 @@
 /** Round numbers and texts for the axes of charts. */
 
 import { formatValue } from "@/lib/format";
-import { clockTime } from "@/lib/time";
+import { clockTime, dayText } from "@/lib/time";
 
 const ROUND = [1, 2, 2.5, 5, 10];
 
@@ -96,10 +96,8 @@ export function timeTicks(low: number, high: number, target: number): number[] {
   return ticks;
 }
 
-const dayOnly = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-
 export function formatTimeTick(tick: number, span: number): string {
-  if (span > 3 * 86_400) return dayOnly.format(new Date(tick * 1000));
+  if (span > 3 * 86_400) return dayText(tick * 1000);
   return clockTime(tick * 1000, span < 300);
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { relativeTime } from "@/lib/time";
+import { absoluteTime, clockTime, dayText, relativeTime, shortTime } from "@/lib/time";
 
 const NOW = Date.parse("2026-11-17T15:32:00Z");
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
@@ -14,5 +14,12 @@ describe("relativeTime", () => {
     ["2026-11-17T15:37:00Z", "in 5 m"],
   ])("writes %s as %s", (iso, text) => {
     expect(plain(relativeTime(iso, NOW))).toBe(text);
+  });
+});
+
+describe("times that are no dates", () => {
+  it.each([NaN, Infinity, 1e20])("are unknown: %s", (time) => {
+    const texts = [absoluteTime(time), clockTime(time, true), dayText(time), shortTime(time, NOW)];
+    expect(texts).toEqual(["unknown", "unknown", "unknown", "unknown"]);
   });
 });

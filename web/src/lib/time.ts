@@ -35,19 +35,34 @@ const clockWithSeconds = new Intl.DateTimeFormat("en-GB", {
 });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
+function isValid(date: Date): boolean {
+  return !Number.isNaN(date.getTime());
+}
+
+/** The text of a date; "unknown" for a time that is no valid date, for which `Intl` throws an error. */
+function format(formatter: Intl.DateTimeFormat, time: string | number): string {
+  const date = new Date(time);
+  return isValid(date) ? formatter.format(date) : "unknown";
+}
+
 /** "17 Nov 2026, 15:32:04" in local time. */
 export function absoluteTime(time: string | number): string {
-  return absolute.format(new Date(time));
+  return format(absolute, time);
 }
 
 /** "15:32" in local time. */
 export function clockTime(time: string | number, seconds = false): string {
-  return (seconds ? clockWithSeconds : clock).format(new Date(time));
+  return format(seconds ? clockWithSeconds : clock, time);
+}
+
+/** "17 Nov" in local time. */
+export function dayText(time: string | number): string {
+  return format(day, time);
 }
 
 /** "15:32" today, else "17 Nov 15:32". */
 export function shortTime(time: string | number, now: number): string {
   const date = new Date(time);
   const isToday = date.toDateString() === new Date(now).toDateString();
-  return isToday ? clock.format(date) : `${day.format(date)} ${clock.format(date)}`;
+  return isToday || !isValid(date) ? clockTime(time) : `${dayText(time)} ${clockTime(time)}`;
 }

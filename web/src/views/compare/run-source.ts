@@ -97,8 +97,8 @@ function runLine(run: Run, feed: MetricsFeed, data: SeriesData, { view }: RunCha
 /** When the run started, in Unix seconds. The clock of a machine may be behind that of the server. */
 function startOf(job: Run["job"], data: SeriesData): number {
   const launched = Date.parse(job.attempts[0]?.launching_at ?? job.submitted_at) / 1000;
-  const first = Math.min(...[...data.attempts.values()].map((columns) => columns.times[0] ?? Infinity));
-  return Math.min(launched, first);
+  const first = [...data.attempts.values()].map((columns) => columns.times.find(Number.isFinite) ?? Infinity);
+  return Math.min(launched, ...first);
 }
 
 function describePoint({ view }: RunChartOptions, { line, stretch, index, x }: HoveredPoint) {
