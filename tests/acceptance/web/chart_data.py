@@ -135,6 +135,28 @@ async def add_job_with_three_attempts(database: Database, number: int, **spec: A
     return job_id
 
 
+ODD_TIMES = {3: math.nan, 4: math.inf, 5: -math.inf, 6: 1e20}
+
+
+async def add_job_with_odd_times(database: Database, number: int) -> str:
+    """Add a job with ten points, some with times that the server no longer accepts, and with epochs of any size."""
+    events = [*attempt_events(1, Offer(backend="local")), *end_events(1, 20), JobCompleted()]
+    job_id = await add_job(database, number, events, name="odd-times")
+    points = [
+        point
+        for step in range(10)
+        for at in [ODD_TIMES.get(step, START_MS / 1000 + step)]
+        for point in (
+            MetricPoint("loss", step, at, 1 / (1 + step)),
+            MetricPoint("epoch", step, at, -1.7e308 if step % 2 else 1.7e308),
+        )
+    ]
+    await SqlReports(database).ingest(
+        job_id, 1, ReportBatch(first=1, last=1, points=[(1, points)]), at_ms=START_MS
+    )
+    return job_id
+
+
 def curves(chance: random.Random, first: int, last: int) -> Iterator[MetricPoint]:
     for step in range(first, last):
         at = START_MS / 1000 + 900 + step * STEP_S

@@ -18,6 +18,8 @@ from tests.acceptance.web.browser import (
 )
 from tests.acceptance.web.chart_data import (
     LARGE_METRICS,
+    ODD_TIMES,
+    add_job_with_odd_times,
     add_job_with_three_attempts,
     add_large_job,
     job_number,
@@ -25,7 +27,7 @@ from tests.acceptance.web.chart_data import (
 )
 from tests.acceptance.web.conftest import SETTINGS, PageOpener
 
-CURVES, LARGE = 1, 2
+CURVES, LARGE, ODD = 1, 2, 3
 LOSS = 'figure[data-metric="train/loss"] .plot-host'
 POINTS = f"Number(document.querySelector('{LOSS}')?.dataset.points ?? 0)"
 LEARNING = """
@@ -41,6 +43,7 @@ async def add_jobs(state: Path) -> None:
     async with opened(state) as database:
         await add_job_with_three_attempts(database, CURVES, name="resnet50", args=["--lr", "0.1"])
         await add_large_job(database, LARGE)
+        await add_job_with_odd_times(database, ODD)
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +310,24 @@ def test_an_enlarged_chart_shows_its_points_as_a_table(open_page: PageOpener) ->
     check_accessibility(page)
     page.keyboard.press("Escape")
     expect(page).not_to_have_url(re.compile("chart="))
+
+
+def test_points_of_invalid_times_are_shown_without_a_time(open_page: PageOpener) -> None:
+    page = open_page(job_path(ODD))
+    expect(plot(page, "loss")).to_have_attribute("data-points", "10")
+    chart(page, "loss").locator(".u-over").hover(position={"x": 2, "y": 60})
+    tip = page.locator(".tip")
+    for step in range(10):
+        expect(tip.locator("dd").first).to_have_text(str(step))
+        expect(tip.get_by_text("unknown")).to_have_count(int(step in ODD_TIMES))
+        page.keyboard.press("ArrowRight")
+    for axis, drawn in (("Time", 10 - len(ODD_TIMES)), ("Epoch", 0)):
+        page.get_by_role("button", name=axis, exact=True).click()
+        expect(plot(page, "loss")).to_have_attribute("data-points", str(drawn))
+    page.get_by_role("button", name="Step", exact=True).click()
+    page.get_by_role("button", name="Enlarge loss").click()
+    page.get_by_role("dialog").get_by_role("button", name="Show the points as a table").click()
+    expect(page.get_by_role("dialog").get_by_role("cell", name="unknown")).to_have_count(len(ODD_TIMES))
 
 
 def test_the_machine_panel_shows_stored_telemetry(open_page: PageOpener) -> None:
