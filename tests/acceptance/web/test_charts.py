@@ -108,7 +108,7 @@ def test_a_curve_grows_while_the_job_trains(web_server: Server, open_page: PageO
 def test_a_curve_continues_after_a_restart_of_the_server(
     web_server: Server, open_page: PageOpener, guard: PageGuard
 ) -> None:
-    guard.allow("WebSocket|ERR_CONNECTION|answer 50|/api/v1/")
+    guard.allow("WebSocket|ERR_CONNECTION|answer 50")
     job_id = web_server.submit(code=LEARNING, name="watched")
     page = open_page(f"/jobs/{job_id}")
     wait_for_points(page, "> value", 50)
