@@ -65,15 +65,20 @@ export function isolatedIndices(column: readonly (number | null | undefined)[]):
   return isolated;
 }
 
-/** The index of the position nearest to `x`; -1 if there are none. Positions must ascend. */
-export function nearestIndex(xs: ArrayLike<number>, x: number): number {
-  if (xs.length === 0) return -1;
+/** The index of the first position that is `x` or more; the number of positions if all are less. They must ascend. */
+export function firstIndexFrom(xs: ArrayLike<number>, x: number): number {
   let low = 0;
-  let high = xs.length - 1;
+  let high = xs.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (xs[middle]! < x) low = middle + 1;
     else high = middle;
   }
-  return low > 0 && x - xs[low - 1]! <= xs[low]! - x ? low - 1 : low;
+  return low;
+}
+
+/** The index of the position nearest to `x`; -1 if there are none. Positions must ascend. */
+export function nearestIndex(xs: ArrayLike<number>, x: number): number {
+  const found = Math.min(xs.length - 1, firstIndexFrom(xs, x));
+  return found > 0 && x - xs[found - 1]! <= xs[found]! - x ? found - 1 : found;
 }

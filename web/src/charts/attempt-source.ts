@@ -91,10 +91,23 @@ function toLineOptions({ view, epochs, store }: AttemptChartOptions, points: num
 export function toEpochs(epochs: EpochSource, store: MetricsStore): ((step: number) => number) | null {
   if (epochs === null) return null;
   if ("perStep" in epochs) return (step) => step * epochs.perStep;
-  const reported = [...store.read(epochs.metric).attempts.values()];
+  return reportedEpochs(store.read(epochs.metric));
+}
+
+type EpochScale = ReturnType<typeof epochScale>;
+
+/** The scale of each series of epochs. All charts of a job use the same one until points are added. */
+const scales = new WeakMap<SeriesData, { version: number; scale: EpochScale }>();
+
+function reportedEpochs(data: SeriesData): EpochScale {
+  const known = scales.get(data);
+  if (known?.version === data.version) return known.scale;
+  const reported = [...data.attempts.values()];
   const steps = reported.flatMap((columns) => columns.steps);
   const values = reported.flatMap((columns) => columns.values);
-  return epochScale(steps, values);
+  const scale = epochScale(steps, values);
+  scales.set(data, { version: data.version, scale });
+  return scale;
 }
 
 export function countPoints(data: SeriesData): number {

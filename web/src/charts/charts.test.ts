@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { alignLines, ascendingIndices, isolatedIndices, nearestIndex } from "@/charts/align";
+import { alignLines, ascendingIndices, firstIndexFrom, isolatedIndices, nearestIndex } from "@/charts/align";
 import { appendPoint, emptyColumns, MAX_LIVE_POINTS, numberedPoints, parseColumns } from "@/charts/columns";
 import { Crosshair } from "@/charts/crosshair";
 import { downsampleIndices } from "@/charts/downsample";
@@ -239,6 +239,19 @@ describe("align", () => {
     expect([-5, 1.4, 1.6, 9].map((x) => nearestIndex([1, 2, 3], x))).toEqual([0, 0, 1, 2]);
     expect(nearestIndex([], 1)).toBe(-1);
   });
+
+  it("finds a position among thousands by reading few of them", () => {
+    let reads = 0;
+    const positions = Array.from({ length: 4000 }, (_, index) => index * 10);
+    const counted = new Proxy(positions, {
+      get: (target, key) => {
+        if (key !== "length") reads += 1;
+        return Reflect.get(target, key) as unknown;
+      },
+    });
+    expect([-1, 0, 5, 39_990, 40_000].map((x) => firstIndexFrom(counted, x))).toEqual([0, 0, 1, 3999, 4000]);
+    expect(reads).toBeLessThan(5 * 15);
+  });
 });
 
 describe("lines", () => {
@@ -269,6 +282,8 @@ describe("lines", () => {
       0, 1, 2, 3,
     ]);
     expect(epochScale([5], [1])).toBeNull();
+    const uneven = epochScale([10, 0, 30, 20], [1, 0, 9, 3])!;
+    expect([-10, 0, 5, 10, 15, 20, 25, 40].map(uneven)).toEqual([-1, 0, 0.5, 1, 2, 3, 6, 15]);
   });
 
   it("leaves out points of unknown time or epoch, but not on the other axes", () => {

@@ -1,6 +1,6 @@
 /** Turn the stored points of attempts or runs into the lines of a chart. */
 
-import { ascendingIndices } from "@/charts/align";
+import { ascendingIndices, firstIndexFrom } from "@/charts/align";
 import { takeColumns, type Columns } from "@/charts/columns";
 import { smooth } from "@/charts/smoothing";
 
@@ -134,9 +134,7 @@ export function epochScale(
   const xs = order.map((index) => steps[index]!);
   const ys = order.map((index) => epochs[index]!);
   return (step) => {
-    let high = xs.findIndex((x) => x >= step);
-    if (high < 0) high = xs.length - 1;
-    high = Math.max(1, high);
+    const high = Math.min(xs.length - 1, Math.max(1, firstIndexFrom(xs, step)));
     const rate = (ys[high]! - ys[high - 1]!) / (xs[high]! - xs[high - 1]!);
     return ys[high - 1]! + (step - xs[high - 1]!) * rate;
   };

@@ -35,6 +35,8 @@ export interface SeriesData {
   state: "loading" | "ready" | "failed";
   /** The steps that were requested, when not all. */
   range: StepRange | null;
+  /** Increases when points are added. */
+  version: number;
 }
 
 export interface StepRange {
@@ -224,7 +226,7 @@ export class MetricsStore {
 }
 
 function newSeries(range: StepRange | null): SeriesData {
-  return { attempts: new Map(), cursors: new Map(), state: "loading", range };
+  return { attempts: new Map(), cursors: new Map(), state: "loading", range, version: 0 };
 }
 
 function fill(target: SeriesData, name: string, history: Schemas["MetricsHistory"]): void {
@@ -234,6 +236,7 @@ function fill(target: SeriesData, name: string, history: Schemas["MetricsHistory
     if (sent !== undefined) target.attempts.set(attempt.attempt, parseColumns(sent));
   }
   target.state = "ready";
+  target.version += 1;
 }
 
 /** Add the points that are newer than the cursor of the series. Returns whether there were any. */
@@ -250,6 +253,7 @@ function addPoints(data: SeriesData, attempt: number, points: readonly NumberedP
     added = true;
   }
   data.cursors.set(attempt, cursor);
+  if (added) data.version += 1;
   return added;
 }
 
