@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { withEvents, withProgress, type JobEvent } from "@/views/job/merge";
+import { isSameRun, withEvents, withProgress, type JobEvent } from "@/views/job/merge";
 import { job } from "@/views/job/samples";
 
 const event = (position: number): JobEvent => ({
@@ -35,5 +35,20 @@ describe("withProgress", () => {
     expect(withProgress(newer, message)).toBe(newer);
     const ended = job({ attempt: 2, status: "completed" });
     expect(withProgress(ended, message)).toBe(ended);
+  });
+});
+
+describe("isSameRun", () => {
+  const progress = (values: Record<string, number>) =>
+    ({ kind: "progress", attempt: 2, progress: values, telemetry: {} }) as const;
+
+  it("is the same while only progress arrives", () => {
+    const before = withProgress(job({ attempt: 2 }), progress({ step: 1, steps: 100, epochs: 4 }));
+    expect(isSameRun(before, withProgress(before, progress({ step: 2, epoch: 1 })))).toBe(true);
+  });
+
+  it.each(["steps", "epochs"])("differs when the script reports the number of %s", (name) => {
+    const before = job({ attempt: 2 });
+    expect(isSameRun(before, withProgress(before, progress({ [name]: 4 })))).toBe(false);
   });
 });

@@ -32,3 +32,14 @@ export function withProgress(job: Job, message: Extract<LiveMessage, { kind: "pr
   const progress = { ...job.progress, ...message.progress };
   return { ...job, progress, telemetry: message.telemetry };
 }
+
+/** Whether only progress and cost differ, which arrive several times a second. The epoch axis needs both counts. */
+export function isSameRun(before: Job, after: Job): boolean {
+  return (
+    before.id === after.id &&
+    before.status === after.status &&
+    before.attempts === after.attempts &&
+    before.progress.steps === after.progress.steps &&
+    before.progress.epochs === after.progress.epochs
+  );
+}

@@ -5,7 +5,7 @@ import { useLogAddress } from "@/log/useLogAddress";
 import type { JobRequests } from "@/views/job/actions";
 import { ArtifactsTab } from "@/views/job/tabs/ArtifactsTab";
 import { CheckpointsTab } from "@/views/job/tabs/CheckpointsTab";
-import type { Job } from "@/views/job/merge";
+import { isSameRun, type Job } from "@/views/job/merge";
 import { EventsTab } from "@/views/job/tabs/EventsTab";
 import type { TabName } from "@/views/job/tabs/JobTabs";
 import { MachinePanel } from "@/views/job/MachinePanel";
@@ -37,11 +37,6 @@ const Overview = memo(
   (before, after) => isSameRun(before.job, after.job),
 );
 Overview.displayName = "Overview";
-
-/** Whether only progress and cost differ, which arrive several times a second. */
-function isSameRun(before: Job, after: Job): boolean {
-  return before.id === after.id && before.status === after.status && before.attempts === after.attempts;
-}
 
 export function TabContent({ tab, job, requests }: TabContentProps) {
   switch (tab) {
