@@ -95,7 +95,7 @@ export function LineChart(props: LineChartProps) {
         )}
         {state === "failed" && (
           <p className="plot-note">
-            The points could not be loaded. <Button onClick={source.retry}>Try again</Button>
+            Not all points could be loaded. <Button onClick={source.retry}>Try again</Button>
           </p>
         )}
         {hover !== null && (

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toEpochs } from "@/charts/attempt-source";
+import { attemptSource, toEpochs } from "@/charts/attempt-source";
 import { MetricsStore, type HistoryRequest } from "@/charts/metrics-store";
 
 const ZOOMED = { steps: [2], times: [2], values: [20] };
@@ -41,5 +41,35 @@ describe("toEpochs", () => {
     expect(toEpochs(epochs, store)).toBe(scale);
     store.addMessages([{ attempt: 1, point: 3, points: [["epoch", 20, 20, 5]] }]);
     expect(toEpochs(epochs, store)!(20)).toBe(5);
+  });
+});
+
+describe("a zoomed chart", () => {
+  it("says that the points of the zoom could not be loaded, and loads them again", async () => {
+    const { server, store } = setup();
+    const view = {
+      axis: "step",
+      smoothing: 0,
+      logScale: false,
+      zoom: [1, 3],
+      hidden: new Set<string>(),
+    } as const;
+    const source = attemptSource({ store, name: "loss", view, attempts: [], epochs: null });
+    const read = () => {
+      const { model, state } = source.read();
+      return { steps: model.lines.flatMap((line) => line.stretches.flatMap(({ steps }) => steps)), state };
+    };
+    store.read("loss");
+    await answers();
+    server.failing = true;
+    expect(read()).toEqual({ steps: [0, 10], state: "ready" });
+    await answers();
+    expect(read()).toEqual({ steps: [0, 10], state: "failed" });
+    server.failing = false;
+    source.retry();
+    expect(read()).toEqual({ steps: [0, 10], state: "ready" });
+    await answers();
+    expect(read()).toEqual({ steps: [2], state: "ready" });
+    expect(server.requests.filter(({ range }) => range === null)).toHaveLength(1);
   });
 });

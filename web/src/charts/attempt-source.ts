@@ -75,7 +75,7 @@ function readContent(options: AttemptChartOptions): ChartContent {
         .map(lineStart)
         .filter((start) => start !== null),
     },
-    state: whole.state,
+    state: data.state,
     newest: summary === undefined ? null : { value: summary.last, color: attemptColor(summary.attempt) },
     description: describe(options, lines.length),
   };

@@ -120,7 +120,10 @@ export class MetricsStore {
     return data;
   }
 
-  /** The points of a range of steps in full resolution; the last ready data of the metric while they load. */
+  /**
+   * The points of a range of steps in full resolution. While they load, and if they could not be loaded, these are the
+   * points of all steps; the state says whether it failed.
+   */
   readRange(name: string, range: StepRange, points: number): SeriesData {
     const known = this.details.get(name);
     const same = known?.range?.from === range.from && known.range.to === range.to;
@@ -130,15 +133,20 @@ export class MetricsStore {
       void this.load([name], points, range, [data]);
     }
     const current = this.details.get(name)!;
-    return current.state === "ready" ? current : this.read(name);
+    if (current.state === "ready") return current;
+    const whole = this.read(name);
+    return current.state === "failed" ? { ...whole, state: "failed" } : whole;
   }
 
   forgetRanges(): void {
     this.details.clear();
   }
 
+  /** Request again what could not be loaded. */
   retry(name: string): void {
-    this.series.delete(name);
+    for (const collection of [this.series, this.details]) {
+      if (collection.get(name)?.state === "failed") collection.delete(name);
+    }
     this.read(name);
     this.notify(name);
   }

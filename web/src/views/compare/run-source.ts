@@ -45,9 +45,10 @@ function readContent(options: RunChartOptions): ChartContent {
     const summary = feed?.store.summaries.get(name);
     if (feed === undefined || summary === undefined) continue;
     const whole = feed.store.read(name);
-    states.push(whole.state);
     if (summary.min < lowest) lowest = summary.min;
-    lines.push(zoomedLine(run, feed, whole, options));
+    const { line, state } = zoomedLine(run, feed, whole, options);
+    lines.push(line);
+    states.push(state);
   }
   return {
     model: {
@@ -59,7 +60,7 @@ function readContent(options: RunChartOptions): ChartContent {
       overlaid: true,
       changes: [],
     },
-    state: states.every((state) => state === "failed") && states.length > 0 ? "failed" : "ready",
+    state: states.includes("failed") ? "failed" : "ready",
     newest: null,
     description: `${name} against ${view.axis}, ${plural(lines.length, "run")}: ${lines
       .map((line) => line.label)
@@ -67,13 +68,12 @@ function readContent(options: RunChartOptions): ChartContent {
   };
 }
 
-function zoomedLine(run: Run, feed: MetricsFeed, whole: SeriesData, options: RunChartOptions): ChartLine {
+function zoomedLine(run: Run, feed: MetricsFeed, whole: SeriesData, options: RunChartOptions) {
   const { name, view } = options;
   const line = runLine(run, feed, whole, options);
-  if (view.zoom === null) return line;
-  const range = toStepRange(view, [line], view.zoom);
+  const range = view.zoom === null ? null : toStepRange(view, [line], view.zoom);
   const data = range === null ? whole : feed.store.readRange(name, range, ZOOM_POINTS);
-  return data === whole ? line : runLine(run, feed, data, options);
+  return { line: data === whole ? line : runLine(run, feed, data, options), state: data.state };
 }
 
 /** The line of a run over all its attempts. Points that a later attempt computed again are left out. */
