@@ -444,6 +444,7 @@ export interface paths {
          * @description Read points of the named metrics in all attempts, or in one. Minimum, maximum and NaN of each part are kept.
          *
          *     Without a range of steps, a metric has about `points` points over all attempts; with a range, in each attempt.
+         *     There are fewer if the answer would have more than 200,000 points.
          */
         get: operations["get_metrics_history"];
         put?: never;

@@ -16,7 +16,7 @@ from anygpu.server.jobs.telemetry import telemetry_series
 from anygpu.server.routes.training.jobs import JobRef
 from anygpu.server.routes.training.reports import AttemptNumber, NodeNumber, attempt_number
 from anygpu.server.services import CallerDep, ServicesDep
-from anygpu.store.reports import MetricSamples, ReportState, SeriesSummary, report_number
+from anygpu.store.reports import MetricSamples, SeriesSummary, report_number
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -91,14 +91,20 @@ async def get_metrics_history(
     """Read points of the named metrics in all attempts, or in one. Minimum, maximum and NaN of each part are kept.
 
     Without a range of steps, a metric has about `points` points over all attempts; with a range, in each attempt.
+    There are fewer if the answer would have more than 200,000 points.
     """
     view = await resolve_job(services.journal, caller.scope, ref)
     names = list(dict.fromkeys(name))
-    numbers = _attempt_numbers(view, attempt)
-    states = await services.reports.states([(view.id, number) for number in numbers])
-    limited = max(4, min(points, MAX_POINTS_PER_ANSWER // len(names)))
-    zoomed = from_step is not None or to_step is not None
-    shares = _shares([states[view.id, number] for number in numbers], limited, zoomed=zoomed)
+    requested = _attempt_numbers(view, attempt)
+    states = await services.reports.states([(view.id, number) for number in requested])
+    reported = {number: states[view.id, number].marks.metric_points for number in requested}
+    numbers = [number for number in requested if reported[number]]
+    shares = point_shares(
+        [reported[number] for number in numbers],
+        points,
+        limit=MAX_POINTS_PER_ANSWER // len(names),
+        zoomed=from_step is not None or to_step is not None,
+    )
 
     async def read(share: tuple[int, int]) -> MetricSamples:
         number, max_count = share
@@ -130,13 +136,17 @@ def _attempt_numbers(view: JobView, requested: int | None) -> list[int]:
     return [*range(1, len(view.attempts) + 1)] if requested is None else [attempt_number(view, requested)]
 
 
-def _shares(states: Sequence[ReportState], points: int, *, zoomed: bool) -> list[int]:
-    """Return how many points of a metric each attempt gets, in proportion to how many it has reported."""
-    total = sum(state.marks.metric_points for state in states)
-    if zoomed or not total:
-        return [points for _ in states]
-    least = min(points, MIN_POINTS_PER_ATTEMPT)
-    return [max(least, points * state.marks.metric_points // total) for state in states]
+def point_shares(reported: Sequence[int], points: int, *, limit: int, zoomed: bool) -> list[int]:
+    """Return how many points of a metric each attempt gets, in proportion to how many it has reported.
+
+    With a range of steps (`zoomed`), each attempt gets all `points`. If that is more than `limit` over all attempts,
+    all get fewer.
+    """
+    total = sum(reported)
+    least = points if zoomed else min(points, MIN_POINTS_PER_ATTEMPT)
+    shares = [max(least, points * count // total) for count in reported]
+    shared = sum(shares)
+    return shares if shared <= limit else [max(1, share * limit // shared) for share in shares]
 
 
 def _columns(name: str, samples: MetricSamples) -> dict[str, Any]:
