@@ -183,8 +183,19 @@ class Reports(Protocol):
         """
         ...
 
-    async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
-        """Return at most `max_count` telemetry samples, evenly spaced, oldest first, including the newest."""
+    async def telemetry(
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        max_count: int,
+        from_s: float | None = None,
+        to_s: float | None = None,
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return at most `max_count` telemetry samples, evenly spaced, oldest first, including the newest.
+
+        With `from_s` or `to_s`, only samples of this time are returned (Unix seconds by the clock of the machine).
+        """
         ...
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:

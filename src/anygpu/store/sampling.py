@@ -1,8 +1,10 @@
-"""Reduce series of values that have too many points for a chart."""
+"""Reduce series of values that have too many points for a chart, and select the telemetry of a time."""
 
-from collections.abc import Sequence
-from math import isnan
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, isnan
+from typing import Any, NamedTuple, TypeVar
+
+from anygpu.bounds import is_time
 
 Item = TypeVar("Item")
 
@@ -59,3 +61,21 @@ def thin_evenly(items: Sequence[Item], max_count: int) -> list[Item]:
     if count <= max_count or max_count < 1:
         return list(items[: max(max_count, 0)])
     return [items[(index + 1) * count // max_count - 1] for index in range(max_count)]
+
+
+class Period(NamedTuple):
+    """A time from `first` to `last`, both included, in Unix seconds."""
+
+    first: float
+    last: float
+
+    @classmethod
+    def between(cls, from_s: float | None, to_s: float | None) -> "Period | None":
+        """Return the period between two times, of which one may be missing; None if both are."""
+        if from_s is None and to_s is None:
+            return None
+        return cls(-inf if from_s is None else from_s, inf if to_s is None else to_s)
+
+    def select(self, samples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the telemetry samples of the period. A sample without a valid time is in none."""
+        return [each for each in samples if is_time(each.get("at")) and self.first <= each["at"] <= self.last]

@@ -118,7 +118,7 @@ def some_batch(chance: random.Random, near: int) -> ReportBatch:
         logs=[(seq, b"%d," % seq * (seq % 7)) for seq in frames if seq % 3],
         points=[(seq, points(seq)) for seq in frames if seq % 2],
         progress={"step": last} if last % 4 == 0 else None,
-        telemetry=[(seq, {"n": seq}) for seq in frames if seq % 5 == 0],
+        telemetry=[(seq, {"n": seq, "at": seq}) for seq in frames if seq % 5 == 0],
         phases=[(seq, "training") for seq in frames if seq == 3],
         dropped=[(seq, 1) for seq in frames if seq % 6 == 0],
     )
@@ -166,6 +166,10 @@ async def _agree(memory: Reports, sql: Reports, attempt: int, chance: random.Ran
     for most in (3, 1000):
         history = await memory.telemetry(job, attempt, max_count=most)
         assert list(history) == list(await sql.telemetry(job, attempt, max_count=most))
+        period = {"from_s": 100.0, "to_s": 400.0}
+        history = await memory.telemetry(job, attempt, max_count=most, **period)
+        assert history
+        assert list(history) == list(await sql.telemetry(job, attempt, max_count=most, **period))
     for options in ({}, {"from_step": 5}, {"from_step": 3, "to_step": 40}):
         whole = await memory.samples(job, attempt, ["b", "zzz"], max_count=5000, **options)
         assert whole == await sql.samples(job, attempt, ["b", "zzz"], max_count=5000, **options)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from anygpu.bounds import MAX_TIME_S
+from anygpu.bounds import is_time
 from anygpu.store.sampling import downsample_indices
 
 MAX_GPUS = 64
@@ -39,12 +39,10 @@ class _Series:
         return {"name": name, "label": self.label, "unit": self.unit, "limit": self.limit, "points": points}
 
 
-def telemetry_series(
-    samples: Iterable[Mapping[str, Any]], *, max_count: int, from_s: float, to_s: float
-) -> list[dict[str, Any]]:
+def telemetry_series(samples: Iterable[Mapping[str, Any]], *, max_count: int) -> list[dict[str, Any]]:
     """Return the series of an attempt as `TelemetrySeries`, each with at most `max_count` points and its extremes."""
     series: dict[str, _Series] = {}
-    for at, sample in _samples_in_order(samples, from_s, to_s):
+    for at, sample in _samples_in_order(samples):
         for reading in _readings(sample):
             value = _number(reading.value)
             if value is not None:
@@ -55,14 +53,10 @@ def telemetry_series(
     return [its.to_json(name, max_count) for name, its in series.items()]
 
 
-def _samples_in_order(
-    samples: Iterable[Mapping[str, Any]], from_s: float, to_s: float
-) -> Sequence[tuple[float, Mapping[str, Any]]]:
-    """Return the samples of a range of time. A machine's clock can be set back, so they are sorted by time."""
-    low, high = max(from_s, 0.0), min(to_s, MAX_TIME_S)
-    timed = ((_number(sample.get("at")), sample) for sample in samples)
-    inside = [(at, sample) for at, sample in timed if at is not None and low <= at <= high]
-    return sorted(inside, key=lambda pair: pair[0])
+def _samples_in_order(samples: Iterable[Mapping[str, Any]]) -> Sequence[tuple[float, Mapping[str, Any]]]:
+    """Return the samples with their times. A machine's clock can be set back, so they are sorted by time."""
+    timed = [(float(sample["at"]), sample) for sample in samples if is_time(sample.get("at"))]
+    return sorted(timed, key=lambda pair: pair[0])
 
 
 def _readings(sample: Mapping[str, Any]) -> Iterator[Reading]:

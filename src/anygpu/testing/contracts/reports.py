@@ -416,6 +416,20 @@ class ReportsContract:
         assert len(await reports.telemetry(JOB, 1, max_count=1000)) == 50
         assert (await reports.state(JOB, 1)).telemetry == {"n": 50, "gpus": [{"use": 0.5}]}
 
+    async def test_telemetry_of_a_period_is_thinned_after_it_is_selected(self, reports: Reports) -> None:
+        for seq in range(1, 51):
+            await report(reports, seq, telemetry={"at": 1000.0 + seq})
+        await report(reports, 51, telemetry={"at": "unknown"})
+
+        async def times(**options: float) -> list[float]:
+            found = await reports.telemetry(JOB, 1, max_count=10, **options)
+            return [sample["at"] - 1000 for sample in found]
+
+        assert await times(from_s=1021.0, to_s=1030.0) == [*range(21, 31)]
+        assert await times(from_s=1031.0) == [*range(32, 51, 2)]
+        assert await times(to_s=1003.0) == [1, 2, 3]
+        assert await times(from_s=1051.0) == []
+
     async def test_the_main_metric_is_kept_with_a_short_curve(self, reports: Reports) -> None:
         state = await report(reports, 1, points=points(*range(100)))
         assert state.main_metric is not None

@@ -24,7 +24,7 @@ from anygpu.store.reports import (
     SeriesSummary,
     drop_order,
 )
-from anygpu.store.sampling import downsample_indices, thin_evenly
+from anygpu.store.sampling import Period, downsample_indices, thin_evenly
 
 
 @dataclass(slots=True)
@@ -147,9 +147,19 @@ class MemoryReports:
             cursor=len(stored),
         )
 
-    async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
+    async def telemetry(
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        max_count: int,
+        from_s: float | None = None,
+        to_s: float | None = None,
+    ) -> Sequence[Mapping[str, Any]]:
         row = self._find(job_id, attempt)
-        return thin_evenly(row.telemetry, max_count) if row else []
+        samples = row.telemetry if row else []
+        period = Period.between(from_s, to_s)
+        return thin_evenly(samples if period is None else period.select(samples), max_count)
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
         row = self._find(job_id, attempt)

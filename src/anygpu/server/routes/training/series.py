@@ -1,14 +1,14 @@
 """Routes for charts: metrics of all attempts of a job, and telemetry of its machines."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
 
 from anygpu.api.series import MetricsHistory, MetricsOverview, TelemetryHistory
 from anygpu.bounds import MAX_INTEGER, MAX_NAME_LENGTH
-from anygpu.events.view import JobView
+from anygpu.events.view import AttemptView, JobView
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import require_node, resolve_job
@@ -26,6 +26,7 @@ MAX_NAMES = 50
 MAX_POINTS_PER_ANSWER = 200_000
 MIN_POINTS_PER_ATTEMPT = 100
 MAX_SAMPLES_PER_ANSWER = 8000  # of telemetry
+CLOCK_TOLERANCE_MS = 3_600_000  # a machine's clock may differ from the server's
 CONCURRENT_READS = 4  # of one request; the other readers of the database are for other requests
 
 MetricNames = Annotated[
@@ -174,17 +175,33 @@ async def get_telemetry(
     """Read the stored use of GPUs, CPU, memory, disk and network in all attempts, or in one. Extremes are kept."""
     view = await resolve_job(services.journal, caller.scope, ref)
     require_node(view, node)
-    numbers = _attempt_numbers(view, attempt)
+    requested = [view.attempts[number - 1] for number in _attempt_numbers(view, attempt)]
+    numbers = [each.number for each in attempts_between(requested, from_ms, to_ms)]
     most = max(MIN_POINTS_PER_ATTEMPT, MAX_SAMPLES_PER_ANSWER // max(1, len(numbers)))
-    from_s = -1.0 if from_ms is None else from_ms / 1000
-    to_s = float(MAX_INTEGER) if to_ms is None else to_ms / 1000
+    from_s = None if from_ms is None else from_ms / 1000
+    to_s = None if to_ms is None else to_ms / 1000
 
     async def read(number: int) -> Sequence[Mapping[str, Any]]:
-        return await services.reports.telemetry(view.id, report_number(number, node), max_count=most)
+        return await services.reports.telemetry(
+            view.id, report_number(number, node), max_count=most, from_s=from_s, to_s=to_s
+        )
 
     attempts = []
     for number, samples in zip(numbers, await _read_each(numbers, read), strict=True):
-        series = telemetry_series(samples, max_count=points, from_s=from_s, to_s=to_s)
+        series = telemetry_series(samples, max_count=points)
         if series:
             attempts.append({"attempt": number, "series": series})
     return JsonResponse({"attempts": attempts})
+
+
+def attempts_between(
+    attempts: Iterable[AttemptView], from_ms: int | None, to_ms: int | None
+) -> list[AttemptView]:
+    """Return the attempts that may have telemetry of a time by the clocks of their machines."""
+    low = 0 if from_ms is None else from_ms - CLOCK_TOLERANCE_MS
+    high = MAX_INTEGER if to_ms is None else to_ms + CLOCK_TOLERANCE_MS
+    return [
+        each
+        for each in attempts
+        if each.launching_at_ms <= high and (each.ended_at_ms is None or each.ended_at_ms >= low)
+    ]

@@ -21,7 +21,7 @@ from anygpu.store.reports import (
     ReportState,
     SeriesSummary,
 )
-from anygpu.store.sampling import thin_evenly
+from anygpu.store.sampling import Period, thin_evenly
 from anygpu.store.search import storable_text
 from anygpu.store.sql import deletion
 from anygpu.store.sql.engine.database import Database
@@ -126,9 +126,21 @@ class SqlReports:
             MetricSamples(),
         )
 
-    async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
+    async def telemetry(
+        self,
+        job_id: str,
+        attempt: int,
+        *,
+        max_count: int,
+        from_s: float | None = None,
+        to_s: float | None = None,
+    ) -> Sequence[Mapping[str, Any]]:
+        period = Period.between(from_s, to_s)
         return await self._read_attempt(
-            job_id, attempt, lambda connection, state: _read_telemetry(connection, state, max_count), []
+            job_id,
+            attempt,
+            lambda connection, state: _read_telemetry(connection, state, max_count, period),
+            [],
         )
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
@@ -238,13 +250,17 @@ def _store_telemetry(
         execute(connection, sql, (attempt.id, attempt.telemetry_stride))
 
 
-def _read_telemetry(connection: Connection, attempt: AttemptRecord, max_count: int) -> list[dict[str, Any]]:
+def _read_telemetry(
+    connection: Connection, attempt: AttemptRecord, max_count: int, period: Period | None
+) -> list[Mapping[str, Any]]:
     sql = "SELECT number, data FROM telemetry WHERE attempt_id = ? ORDER BY number"
     rows = fetch_all(connection, sql, (attempt.id,))
     texts = [data for _, data in rows]
     if attempt.telemetry_seen and (not rows or rows[-1][0] != attempt.telemetry_seen):
         texts.append(attempt.telemetry)
-    return [from_text(text) for text in thin_evenly(texts, max_count)]
+    if period is None:
+        return [from_text(text) for text in thin_evenly(texts, max_count)]
+    return thin_evenly(period.select(map(from_text, texts)), max_count)
 
 
 class BatchedReader(Generic[Key, Value]):
