@@ -6,7 +6,7 @@ the cluster reports every 5 seconds, minus the jobs that were submitted since.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.backends.ray.options import RayOptions
@@ -66,6 +66,15 @@ class RayNode:
             (demand.memory_bytes, self.memory_bytes - self.used_memory_bytes),
         )
         return min(max(0, math.floor(left / wanted + 1e-6)) for wanted, left in pairs if wanted)
+
+    def reserve(self, demand: RayDemand) -> "RayNode":
+        """Return the node as it is when it also runs a job with this demand."""
+        return replace(
+            self,
+            used_gpus=self.used_gpus + demand.gpus,
+            used_cpus=self.used_cpus + demand.cpus,
+            used_memory_bytes=self.used_memory_bytes + demand.memory_bytes,
+        )
 
 
 def parse_nodes(listed: Iterable[Mapping[str, Any]], usage: Mapping[str, Any]) -> list[RayNode]:
@@ -166,9 +175,19 @@ def _build_offer(
 
 
 def _count_free(group: Sequence[RayNode], demand: RayDemand, submitted: Sequence[RayDemand]) -> int:
-    """Return how many jobs could start now. Each job that Ray does not count yet takes one of these places."""
-    fitting = sum(node.count_fitting(demand) for node in group)
-    return max(0, fitting - len(submitted))
+    """Return how many jobs could start now, after those that Ray does not count yet have their resources.
+
+    These jobs are placed on the first node with room, the largest first. One that fits on no node waits in Ray's queue
+    and takes the next place.
+    """
+    nodes, waiting = list(group), 0
+    for earlier in sorted(submitted, key=lambda job: (job.gpus, job.cpus, job.memory_bytes), reverse=True):
+        index = next((index for index, node in enumerate(nodes) if node.count_fitting(earlier)), None)
+        if index is None:
+            waiting += 1
+        else:
+            nodes[index] = nodes[index].reserve(earlier)
+    return max(0, sum(node.count_fitting(demand) for node in nodes) - waiting)
 
 
 def _wait_reason(group: Sequence[RayNode], demand: RayDemand, kind: str, starting: int) -> str:

@@ -31,6 +31,32 @@ def test_a_job_that_was_just_submitted_takes_a_place() -> None:
     assert offer.wait_reason.endswith("and 1 jobs of this server were submitted a few seconds ago")
 
 
+def test_a_job_that_was_just_submitted_takes_all_that_it_needs() -> None:
+    both = RayDemand(gpus=2, cpus=1, memory_bytes=0)
+    [offer] = offers(GPU, usage={}, submitted={"2xT4-4cpu": [both]})
+    assert offer.free == 0
+    [offer] = offers(
+        GPU, usage={}, nodes=[LISTED, {**LISTED, "node_id": "b"}], submitted={offer.name: [both]}
+    )
+    assert offer.free == 2
+    [offer] = offers(GPU, usage={}, submitted={offer.name: [RayDemand(gpus=0, cpus=4, memory_bytes=0)]})
+    assert offer.free == 0
+
+
+def test_submitted_jobs_are_placed_the_largest_first() -> None:
+    one, two = (RayDemand(gpus=count, cpus=1, memory_bytes=0) for count in (1, 2))
+    nodes = [{**LISTED, "node_id": "unused"}, LISTED]  # 2 and 1 free GPUs
+    [offer] = offers(GPU, nodes=nodes, submitted={"2xT4-4cpu": [one, two]})
+    assert offer.free == 0
+
+
+def test_a_submitted_job_that_fits_on_no_node_takes_the_next_place() -> None:
+    nodes = [LISTED, {**LISTED, "node_id": "unused"}]
+    three = RayDemand(gpus=3, cpus=1, memory_bytes=0)
+    [offer] = offers(GPU, nodes=nodes, submitted={"2xT4-4cpu": [three]})
+    assert offer.free == 2
+
+
 @pytest.mark.parametrize(
     ("need", "free", "reason"),
     [
