@@ -1,5 +1,6 @@
 """The Dockerfile and the compose file of GPU workers."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -74,6 +75,25 @@ def test_the_password_has_no_default(compose: dict[str, dict[str, dict[str, obje
     used = re.findall(r"\$\{BROKER_PASSWORD[^}]*\}", text)
     assert used
     assert all(each.startswith(("${BROKER_PASSWORD:?", "${BROKER_PASSWORD}")) for each in used)
+
+
+def test_the_broker_reads_its_password_from_its_environment(
+    compose: dict[str, dict[str, dict[str, object]]], tmp_path: Path
+) -> None:
+    broker = compose["services"]["broker"]
+    assert broker["environment"] == {"BROKER_PASSWORD": "${BROKER_PASSWORD:?set BROKER_PASSWORD}"}
+    command = broker["command"]
+    assert isinstance(command, list)
+    assert "${" not in " ".join(command)  # Compose would write the value into the arguments
+    entry = (
+        tmp_path / "docker-entrypoint.sh"
+    )  # in place of the image's own, which gives up the rights of root
+    entry.write_text('#!/bin/sh\necho "$@"; cat\n')
+    entry.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "BROKER_PASSWORD": "abc123"}
+    words = [word.replace("$$", "$") for word in command]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "valkey-server - --appendonly yes\nrequirepass abc123\n"
 
 
 SERVICE_KEYS = {
