@@ -225,6 +225,18 @@ def test_a_name_that_another_machine_uses_is_refused(
     other.anygpu("workers", "stop")
 
 
+def test_background_workers_use_the_given_broker_whatever_the_variables_say(
+    machine: Machine, broker: TestBroker
+) -> None:
+    broker.client.config_set("requirepass", "secret")
+    (machine.folder / "password").write_text("secret\n")
+    wrong = f"redis://127.0.0.1:{free_port()}/0"
+    machine.environ |= {"CELERY_BROKER_URL": wrong, "ANYGPU_BROKER_URL": wrong}
+    login = ("--password-file", str(machine.folder / "password"))
+    (worker,) = machine.workers("start", "--cpu", "--count", "1", "--broker", broker.url, *login)
+    assert (worker["state"], worker["problem"], worker["broker"]) == ("idle", "", broker.url)
+
+
 def test_a_worker_waits_for_a_broker_that_is_not_there_yet(machine: Machine) -> None:
     machine.environ["CELERY_BROKER_URL"] = f"redis://127.0.0.1:{free_port()}/0"
     (worker,) = machine.workers("start", "--cpu")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 RESTART_DELAY_S = 5.0
 POLL_S = 0.2
-BROKER_VARIABLES = ("ANYGPU_BROKER_URL", "CELERY_BROKER_URL")
+BROKER_VARIABLE = "CELERY_BROKER_URL"
 
 
 def worker_options(function: F) -> F:
@@ -32,7 +32,7 @@ def worker_options(function: F) -> F:
     options = (
         click.option(
             "--broker",
-            envvar=BROKER_VARIABLES,
+            envvar=BROKER_VARIABLE,
             help="URL of the Redis or Valkey broker: redis://host:6379/0, or rediss:// for TLS. Default: the variable "
             "CELERY_BROKER_URL, which other users of the machine cannot see.",
         ),
@@ -258,7 +258,7 @@ def _run_all(
     commands = [
         [*_worker_command(gpu, address, queue, drain_s, root / f"gpu{gpu.number}"), *shown] for gpu in gpus
     ]
-    environment = {**os.environ, "CELERY_BROKER_URL": address.url}
+    environment = {**os.environ, BROKER_VARIABLE: address.url}
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stopping.append(received))
