@@ -46,14 +46,18 @@ class WaitEstimator:
     async def waits(
         self, offers: Sequence[Offer], need: Resources, place: script.ClusterPlace, now_s: int
     ) -> dict[str, ExpectedWait]:
-        """Return how long a job would wait for each offer, by the offer's name."""
+        """Return how long a job would wait for each offer, by the offer's name.
+
+        Offers beyond MAX_TESTS are left for the next query. Until then their wait is unknown.
+        """
         fresh = time.monotonic() - WAIT_AGE_S
         if len(self._known) > MAX_KNOWN:
             self._known = {key: known for key, known in self._known.items() if known[0] > fresh}
         old = [offer for offer in offers if self._known.get((offer.name, need), (0.0,))[0] <= fresh]
         asked = await self._ask(old[:MAX_TESTS], need, place, now_s) if old else {}
-        known = ((offer.name, self._known.get((offer.name, need))) for offer in offers)
-        return {name: found[1] for name, found in known if found is not None} | asked
+        untested = (0.0, ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False))
+        known = {offer.name: self._known.get((offer.name, need), untested)[1] for offer in offers}
+        return known | asked
 
     async def _ask(
         self, offers: Sequence[Offer], need: Resources, place: script.ClusterPlace, now_s: int

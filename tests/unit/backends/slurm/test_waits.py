@@ -6,7 +6,7 @@ from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import SECTION
 from anygpu.backends.slurm.script import ClusterPlace
 from anygpu.backends.slurm.shell import ShellResult
-from anygpu.backends.slurm.waits import UNKNOWN_WAIT_S, ExpectedWait, WaitEstimator, read_answer
+from anygpu.backends.slurm.waits import MAX_TESTS, UNKNOWN_WAIT_S, ExpectedWait, WaitEstimator, read_answer
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
@@ -90,6 +90,19 @@ async def test_all_offers_are_asked_for_in_one_program_and_remembered() -> None:
     assert len(shell.programs) == 1
     await estimator.waits(offers("gpu", "new"), need, place, NOW_S)
     assert [program.count("sbatch --test-only") for program in shell.programs] == [2, 1]
+
+
+async def test_offers_that_one_query_leaves_out_have_an_unknown_wait_until_the_next() -> None:
+    shell = RecordingShell(STARTS)
+    estimator = WaitEstimator(shell, SlurmOptions())
+    place = ClusterPlace(root="/home/ada", owner="abc")
+    names = [f"p{number}" for number in range(MAX_TESTS + 3)]
+    unknown = dict.fromkeys(names[MAX_TESTS:], ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False))
+    waits = await estimator.waits(offers(*names), Resources(), place, NOW_S)
+    assert waits == dict.fromkeys(names[:MAX_TESTS], ExpectedWait(600.0)) | unknown
+    waits = await estimator.waits(offers(*names), Resources(), place, NOW_S)
+    assert waits == dict.fromkeys(names, ExpectedWait(600.0))
+    assert [program.count("sbatch --test-only") for program in shell.programs] == [MAX_TESTS, 3]
 
 
 @pytest.mark.parametrize("text", TEMPORARY)
