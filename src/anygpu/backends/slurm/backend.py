@@ -147,30 +147,30 @@ class SlurmBackend:
     # -- offers -----------------------------------------------------------------------------------------------
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """Return one offer for each partition and kind of node; busy ones have the wait that Slurm expects."""
+        """Return one offer for each partition and kind of node.
+
+        Busy ones have the wait that Slurm expects. If the options may exclude nodes, Slurm is asked about idle ones
+        too.
+        """
         facts = self._usable_facts(await self._queries.recent_facts())
         groups = node_groups(facts, self._options)
         offers = [
             build_offer(group, facts, need, backend=self.name, options=self._options) for group in groups
         ]
-        busy = [
+        pairs = list(zip(groups, offers, strict=True))
+        idle = {offer.name for group, offer in pairs if free_slots(group, need)}
+        uncertain = [
             offer
-            for group, offer in zip(groups, offers, strict=True)
-            if not offer.is_full and _could_fit(group, need) and not free_slots(group, need)
+            for group, offer in pairs
+            if not offer.is_full
+            and _could_fit(group, need)
+            and (self._options.may_exclude_nodes or offer.name not in idle)
         ]
-        return await self._with_waits(offers, busy, need, facts) if busy else offers
-
-    async def _with_waits(
-        self, offers: Sequence[Offer], busy: Sequence[Offer], need: Resources, facts: ClusterFacts
-    ) -> list[Offer]:
-        waits = await self._waits.waits(busy, need, self._place(facts), facts.now_s)
+        if not uncertain:
+            return offers
+        waits = await self._waits.waits(uncertain, need, self._place(facts), facts.now_s)
         return [
-            replace(
-                with_wait(offer, waits[offer.name].wait_s, "all its nodes are busy"),
-                refused=waits[offer.name].refused,
-            )
-            if offer.name in waits
-            else offer
+            with_wait(offer, waits[offer.name], is_idle=offer.name in idle) if offer.name in waits else offer
             for offer in offers
         ]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from anygpu.backends.relay.contract import lease_with_relay
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import Partition, Reservation, SlurmNode
-from anygpu.backends.slurm.queries import ClusterFacts
+from anygpu.backends.slurm.queries import STALE_FACTS_S, ClusterFacts
 from anygpu.backends.slurm.script import cpu_share
+from anygpu.backends.slurm.waits import ExpectedWait
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
@@ -76,16 +77,21 @@ def free_slots(group: NodeGroup, need: Resources) -> int:
     """Return how many attempts with these resources could start now on idle parts of the nodes."""
     gpus = need.gpu.count if need.gpu else 0
     cpus = cpu_share(gpus, need.cpus, group.gpus, group.cpus)
-    free = [_free_on(node, group.gpu_type, gpus, cpus) for node in group.usable]
+    memory_mib = (
+        need.memory_gib * MIB_PER_GIB if need.memory_gib else 1
+    )  # without a request, a job gets some too
+    free = [_free_on(node, group.gpu_type, gpus, cpus, memory_mib) for node in group.usable]
     return sum(free) if need.nodes == 1 else sum(count > 0 for count in free) // need.nodes
 
 
-def _free_on(node: SlurmNode, gpu_type: str, gpus: int, cpus: int) -> int:
-    by_cpus = node.cpus_idle // cpus
+def _free_on(node: SlurmNode, gpu_type: str, gpus: int, cpus: int, memory_mib: float) -> int:
+    free = node.cpus_idle // cpus
+    if node.memory_mib:
+        free = min(free, int(max(0, node.memory_mib - node.memory_used_mib) // memory_mib))
     if not gpus:
-        return by_cpus
+        return free
     left = node.gpus.get(gpu_type, 0) - node.gpus_used.get(gpu_type, 0)
-    return min(by_cpus, max(0, left) // gpus)
+    return min(free, max(0, left) // gpus)
 
 
 def build_offer(
@@ -121,8 +127,13 @@ def build_offer(
     )
 
 
-def with_wait(offer: Offer, wait_s: float, reason: str) -> Offer:
-    return replace(offer, expected_wait_s=wait_s, wait_reason=offer.wait_reason or reason)
+def with_wait(offer: Offer, wait: ExpectedWait, *, is_idle: bool) -> Offer:
+    """Return the offer with Slurm's answer. If nodes are idle, a short wait or no answer says nothing against it."""
+    # The wait is counted from the time of the facts, which may be a minute old.
+    if is_idle and not wait.refused and (not wait.may_be_kept or wait.wait_s <= STALE_FACTS_S):
+        return offer
+    reason = "no idle node can run the job" if is_idle else "all its nodes are busy"
+    return replace(offer, expected_wait_s=wait.wait_s, wait_reason=reason, refused=wait.refused)
 
 
 def _no_usable_node(group: NodeGroup) -> str:

@@ -149,6 +149,11 @@ class SlurmOptions(BaseModel):
         """The directory on the cluster for agents and attempts. A leading ~ is the user's home directory there."""
         return self.directory.rstrip("/") or "~/.anygpu/slurm"
 
+    @property
+    def may_exclude_nodes(self) -> bool:
+        """Whether Slurm may refuse a job although the nodes of an offer are idle."""
+        return bool(self.constraint or self.sbatch_options)
+
     def price_of(self, gpu_type: str) -> int:
         """Return the price of one GPU of this type for one hour, in micro-dollars."""
         prices = dict(price.split("=", 1) for price in self.gpu_prices)

@@ -65,8 +65,9 @@ def commands(tmp_path: Path) -> Commands:
     return Commands(tmp_path)
 
 
-def open_backend(commands: Any) -> SlurmBackend:
-    return SlurmBackend("lab", SlurmOptions(), secret=b"s", agent_target=("127.0.0.1", 9), shell=commands)
+def open_backend(commands: Any, **options: Any) -> SlurmBackend:
+    chosen = SlurmOptions(**options)
+    return SlurmBackend("lab", chosen, secret=b"s", agent_target=("127.0.0.1", 9), shell=commands)
 
 
 @pytest.fixture
@@ -74,6 +75,22 @@ async def backend(commands: Commands) -> Any:
     made = open_backend(commands)
     yield made
     await made.close()
+
+
+@pytest.mark.parametrize("options", [{"constraint": "a100"}, {"sbatch_options": ("--nodelist=n9",)}])
+async def test_idle_nodes_that_the_options_exclude_are_refused_before_a_launch(
+    commands: Commands, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    refusal = "Requested node configuration is not available"
+    commands.put("sbatch", f"echo x >> {tmp_path}/tests; echo 'allocation failure: {refusal}' >&2; exit 1")
+    constrained, free = open_backend(commands, **options), open_backend(commands)
+    for _ in range(2):
+        found = await constrained.offers(Resources())
+        assert {offer.refused for offer in found} == {f"Slurm refuses the request: {refusal}"}
+    assert (tmp_path / "tests").read_text() == "x\n" * 2  # once for each of the two offers
+    assert [offer.refused for offer in await free.offers(Resources())] == ["", ""]
+    for backend in (constrained, free):
+        await backend.close()
 
 
 async def test_the_number_of_a_job_is_found_after_greetings_of_the_site(

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from tests.unit.backends.slurm import recorded
 
-from anygpu.backends.slurm.offers import build_offer, free_slots, missing_partitions, node_groups
+from anygpu.backends.slurm.offers import build_offer, free_slots, missing_partitions, node_groups, with_wait
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import Reservation
 from anygpu.backends.slurm.queries import ClusterFacts, parse_facts
-from anygpu.backends.slurm.waits import UNKNOWN_WAIT_S, read_answer
+from anygpu.backends.slurm.waits import UNKNOWN_WAIT_S, ExpectedWait, read_answer
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Gpu, Resources
 
@@ -90,6 +90,29 @@ def test_free_slots_count_gpus_and_cpus() -> None:
     assert free_slots(group, Resources(nodes=2)) == 1
     assert free_slots(group, Resources(nodes=3)) == 0
     assert [offer.max_nodes for offer in offers(need=Resources(nodes=2))] == [2, 2]
+
+
+def test_free_slots_count_the_memory_that_is_left() -> None:
+    nodes = tuple(replace(node, memory_used_mib=6_000) for node in FACTS.nodes)
+    group = node_groups(replace(FACTS, nodes=nodes), SlurmOptions())[0]
+    assert free_slots(group, Resources(memory_gib=1)) == 2  # of 2000 MiB on each of two nodes
+    assert free_slots(group, Resources(memory_gib=2)) == 0
+    assert free_slots(group, ONE_GPU) == 3
+    full = tuple(replace(node, memory_used_mib=node.memory_mib) for node in FACTS.nodes)
+    assert free_slots(node_groups(replace(FACTS, nodes=full), SlurmOptions())[0], ONE_GPU) == 0
+    unknown = tuple(replace(node, memory_mib=0) for node in FACTS.nodes)
+    assert free_slots(node_groups(replace(FACTS, nodes=unknown), SlurmOptions())[0], ONE_GPU) == 3
+
+
+def test_idle_nodes_keep_no_wait_unless_slurm_says_otherwise() -> None:
+    offer = offers()[0]
+    no_answer = ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
+    assert with_wait(offer, no_answer, is_idle=True) == offer
+    assert with_wait(offer, ExpectedWait(2.0), is_idle=True) == offer
+    later = with_wait(offer, ExpectedWait(900.0), is_idle=True)
+    assert (later.expected_wait_s, later.wait_reason) == (900.0, "no idle node can run the job")
+    busy = with_wait(offer, no_answer, is_idle=False)
+    assert (busy.expected_wait_s, busy.wait_reason) == (UNKNOWN_WAIT_S, "all its nodes are busy")
 
 
 def test_missing_partitions_are_named() -> None:
