@@ -10,7 +10,7 @@ from lightkube import ApiError, Client
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.resources.core_v1 import Namespace
 from scripts.clusters.kubernetes import ClusterUnavailable, ControlPlane, find_programs, run_control_plane
-from tests.clusters.conftest import skip_engine
+from tests.clusters.conftest import report_missing_engine
 
 from anygpu.testing.kubelet.node import Kubelet
 
@@ -22,7 +22,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     try:
         find_programs()
     except ClusterUnavailable as error:
-        skip_engine("Kubernetes", str(error))
+        report_missing_engine("Kubernetes", str(error))
     with run_control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
         yield plane
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scripts.clusters import slurm
 from scripts.clusters.slurm import SlurmCluster
-from tests.clusters.conftest import skip_engine
+from tests.clusters.conftest import report_missing_engine
 
 COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "srun")
 
@@ -16,7 +16,7 @@ COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "srun")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     problem = slurm.install()
     if problem:
-        skip_engine("Slurm", problem)
+        report_missing_engine("Slurm", problem)
     with SlurmCluster(tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
 

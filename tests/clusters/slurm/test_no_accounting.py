@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scripts.clusters import slurm
 from scripts.clusters.slurm import SlurmCluster
-from tests.clusters.conftest import skip_engine
+from tests.clusters.conftest import report_missing_engine
 from tests.clusters.slurm.test_contract import SlurmPlace, start
 
 from anygpu.backends.contract import MachineState
@@ -23,7 +23,7 @@ FORGET_LIMIT_S = 100.0
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     problem = slurm.install()
     if problem:
-        skip_engine("Slurm", problem)
+        report_missing_engine("Slurm", problem)
     folder = tmp_path_factory.mktemp("plain")
     with SlurmCluster(folder, nodes=1, gpus=0, accounting=False, settings={"MinJobAge": "2"}) as cluster:
         yield cluster

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scripts.clusters import slurm
 from scripts.clusters.slurm import SlurmCluster
-from tests.clusters.conftest import skip_engine
+from tests.clusters.conftest import report_missing_engine
 from tests.clusters.slurm.test_contract import SlurmPlace
 
 from anygpu.spec.sections import Resources
@@ -17,11 +17,11 @@ from anygpu.testing.servers.agent_listener import AgentListener
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     problem = slurm.install()
     if problem:
-        skip_engine("Slurm", problem)
+        report_missing_engine("Slurm", problem)
     folder = tmp_path_factory.mktemp("qos")
     with SlurmCluster(folder, nodes=1, settings={"PreemptType": "preempt/qos"}) as cluster:
         if not cluster.accounting:
-            skip_engine("slurmdbd", "it is not installed")
+            report_missing_engine("slurmdbd", "it is not installed")
         cluster.run("sacctmgr", "-i", "add", "qos", "scavenger")
         cluster.run("sacctmgr", "-i", "add", "qos", "urgent", "preempt=scavenger")
         cluster.run("sacctmgr", "-i", "add", "qos", "fair", "preemptmode=within,requeue")
