@@ -371,9 +371,11 @@ class SlurmCluster:
 
     def _spawn(self, program: str, *arguments: str) -> None:
         path = shutil.which(program, path=PATH) or program
+        # A test process that is killed must not leave a cluster behind.
+        guard = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
         with (self.directory / "log" / f"{program}.out").open("ab") as log:
             daemon = subprocess.Popen(
-                [path, *arguments],
+                [*guard, path, *arguments],
                 env={**os.environ, **self.variables, "PATH": PATH},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
