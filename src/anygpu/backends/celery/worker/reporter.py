@@ -30,6 +30,8 @@ from anygpu.files import write_atomic
 
 TICK_S = 1.0
 RETRY_S = 1.0
+# A worker that runs already reports again within this time of the moment when the broker answers again.
+RETURN_S = 5.0
 REPORT_FILE = "report.json"
 MACHINE_FILE = "machine-id"
 RUNTIME_SEARCH_EVERY_S = 600.0
@@ -49,6 +51,7 @@ class WorkerReporter:
         *,
         drain_s: float | None = None,
         log: Callable[[str], None] = lambda text: None,
+        on_conflict: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
         self._directory = directory
@@ -58,6 +61,8 @@ class WorkerReporter:
         self._gpus = gpus
         self._drain_s = drain_s
         self._log = log
+        self._on_conflict = on_conflict
+        self.conflict: Conflict | None = None  # why the worker has to end: another one had its name first
         self._client = address.client()
         self._instance = os.urandom(8).hex()
         self._machine = _machine_id(directory)
@@ -68,6 +73,7 @@ class WorkerReporter:
         self._closing = threading.Event()
         self._drain_until: float | None = None
         self._draining = self._stopped = False
+        self._is_name_checked = False
         self._problem = ""
         self._thread = threading.Thread(target=self._run, name="anygpu-reporter", daemon=True)
         attempts.on_change = self._handle_change
@@ -76,6 +82,7 @@ class WorkerReporter:
         """Check that no other worker has this name, and start to report. Does not wait if the broker fails."""
         with contextlib.suppress(*_broker_exceptions()):
             self._require_own_name()
+            self._is_name_checked = True
         self._thread.start()
 
     def drain(self) -> None:
@@ -91,7 +98,7 @@ class WorkerReporter:
         self._thread.join(timeout=15)
         self._stopped = not self._attempts.listed()
         if self._stopped:
-            with contextlib.suppress(*_broker_exceptions()):
+            with contextlib.suppress(Conflict, *_broker_exceptions()):
                 self._publish()
         self._client.close()
 
@@ -102,6 +109,7 @@ class WorkerReporter:
         while not self._closing.is_set():
             self._attempts.deliver_missing()
             with self._reported_errors(), self._subscription() as feed:
+                self._wait_for_others()
                 self._publish()
                 self._carry_out_orders()
                 self._log_connected()
@@ -136,6 +144,8 @@ class WorkerReporter:
         """Log an error once. The next round tries again, whatever the error was: a worker must keep reporting."""
         try:
             yield
+        except Conflict as conflict:
+            self._give_up(conflict)
         except _broker_exceptions() as error:
             self._record_problem(describe_broker_error(self._address, error))
         except Exception as error:  # noqa: BLE001
@@ -147,6 +157,23 @@ class WorkerReporter:
         self._problem = text
         with contextlib.suppress(Exception):
             self._write_file(self._build(0))
+
+    def _wait_for_others(self) -> None:
+        """Let a worker of the same name report first, if the broker did not answer when this one started."""
+        if not self._is_name_checked:
+            self._closing.wait(RETURN_S)
+            self._is_name_checked = True
+
+    def _give_up(self, conflict: Conflict) -> None:
+        """Let the agents save a checkpoint, and the worker end. Servers would take its attempts for lost."""
+        self._problem = str(conflict)
+        if self.conflict is not None:
+            return
+        self.conflict = conflict
+        self._log(f"{conflict} This worker ends.")
+        self._draining, self._drain_until = True, float("inf")
+        self._attempts.stop_agents()
+        self._on_conflict()
 
     def _log_connected(self) -> None:
         if self._problem:
@@ -164,14 +191,18 @@ class WorkerReporter:
     def _handle_change(self, key: AttemptKey) -> None:
         """Report a change of an attempt at once. If the broker does not answer, the next round reports it."""
         self._is_due.set()
-        with contextlib.suppress(*_broker_exceptions()):
+        with contextlib.suppress(Conflict, *_broker_exceptions()):
             self._publish()
             self._client.publish(self._keys.changes, "/".join(key))
 
     def _publish(self) -> None:
+        """Write the report, unless another worker had the name first, or may have had it."""
+        if not self._is_name_checked:
+            return
         with self._lock:
             self._is_due.clear()
             try:
+                self._require_own_name()
                 seconds, micros = self._client.time()
                 report = self._build(seconds * 1000 + micros // 1000)
                 with self._client.pipeline(transaction=True) as pipe:
@@ -228,17 +259,22 @@ class WorkerReporter:
                 self._client.srem(key, order)
 
     def _require_own_name(self) -> None:
+        """Raise Conflict if a worker of this name is alive on another machine, and reported before this one."""
         data = self._client.get(self._keys.report(self._name))
-        if data is None:
+        try:
+            other = WorkerReport.model_validate_json(data) if data is not None else None
+        except ValueError:
             return
-        with contextlib.suppress(ValueError):
-            other = WorkerReport.model_validate_json(data)
-            if other.machine and other.machine != self._machine and not other.stopped:
-                raise Conflict(
-                    f"A worker with the name {self._name} is alive on {other.host} (process {other.pid}). Choose "
-                    "another name with --name, or stop that worker; if it is dead, its name is free after "
-                    f"{REPORT_EXPIRY_S:.0f} s."
-                )
+        if other is None or other.stopped or other.machine in ("", self._machine):
+            return
+        began_at_ms = self._started_at_ms
+        if began_at_ms and (began_at_ms, self._machine) < (other.started_at_ms, other.machine):
+            return  # the other one finds the report of this worker, and ends
+        raise Conflict(
+            f"A worker with the name {self._name} is alive on {other.host} (process {other.pid}). Choose "
+            "another name with --name, or stop that worker; if it is dead, its name is free after "
+            f"{REPORT_EXPIRY_S:.0f} s."
+        )
 
 
 def _broker_exceptions() -> tuple[type[Exception], ...]:

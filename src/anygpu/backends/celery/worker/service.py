@@ -6,6 +6,7 @@ and revoke, so that Flower sees the worker and the task while a job trains.
 
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -65,12 +66,16 @@ def run_worker(config: WorkerConfig) -> int:
             list(config.gpus),
             drain_s=config.drain_s,
             log=LOG.warning,
+            on_conflict=lambda: os.kill(os.getpid(), signal.SIGTERM),
         )
         reporter.start()
         try:
-            return _run_celery(config, keys, attempts, reporter)
+            code = _run_celery(config, keys, attempts, reporter)
         finally:
             reporter.close()
+        if reporter.conflict is not None:
+            raise reporter.conflict
+        return code
 
 
 def _run_celery(
