@@ -225,8 +225,17 @@ def test_selected_lines_are_copied_without_numbers(open_page: PageOpener, millio
     )
     assert copied == "step 1000 loss=0.001000\nstep 1001"
     log.evaluate("(element) => { element.scrollTop += 12000; }")
-    expect(line(log, 1500)).to_be_attached()
+    expect(line(log, 1600)).to_be_attached()
     expect(line(log, 1000)).to_be_attached()
+    log.focus()
+    page.keyboard.press("End")
+    expect(line(log, LINES)).to_be_in_viewport()
+    assert page.evaluate("getSelection().toString()") == copied
+    assert log.locator(".ln").count() < 200
+    page.keyboard.press("Home")
+    expect(line(log, 1)).to_be_in_viewport()
+    assert page.evaluate("getSelection().toString()") == copied
+    assert log.locator(".ln").count() < 200
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 import type { CSSProperties } from "react";
-import { LINE_HEIGHT, scrolledHeight } from "@/log/scroll";
+import { LINE_HEIGHT, scrolledHeight, shownLines, type LineRange } from "@/log/scroll";
 import { LogRow } from "@/log/LogRow";
 import type { LogStore } from "@/log/store";
 import type { Scroller } from "@/log/useScroller";
@@ -22,13 +22,11 @@ export function LogLines(props: LogLinesProps) {
   const { store, scroller } = props;
   const { element, scroll, viewport } = scroller;
   const lines = store.totalLines;
-  const selected = useSelectedLines(element);
-  const first = Math.min(scroller.first, selected?.first ?? scroller.first);
-  const last = Math.min(lines, Math.max(scroller.last, selected?.last ?? scroller.last));
-  const y = Math.round((first - 1) * LINE_HEIGHT - scroll.position + scroll.top);
+  const { first, last } = scroller;
+  const { ranges, gap, above } = shownLines({ first, last }, useSelectedLines(element));
+  const y = Math.round((first - 1) * LINE_HEIGHT - scroll.position + scroll.top) - above;
   const sizes = { "--h": `${scrolledHeight({ lines, viewport })}px`, "--y": `${y}px` } as CSSProperties;
   const digits = { "--digits": Math.max(4, String(lines).length + Math.floor(String(lines).length / 4)) };
-  const numbers = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
   return (
     <div
       ref={element}
@@ -41,20 +39,36 @@ export function LogLines(props: LogLinesProps) {
     >
       <div className="log-space" style={sizes}>
         <div className="log-rows">
-          {numbers.map((number) => (
-            <LogRow
-              key={number}
-              number={number}
-              line={store.line(number)}
-              find={props.find}
-              matchCase={props.matchCase}
-              current={number === props.current}
-              restHref={props.bytesHref}
-              onChoose={props.onChoose}
-            />
-          ))}
+          {rowNumbers(ranges, lines).map((number) =>
+            typeof number === "string" ? (
+              <div key={number} className="log-gap" style={{ "--gap": `${gap}px` } as CSSProperties} />
+            ) : (
+              <LogRow
+                key={number}
+                number={number}
+                line={store.line(number)}
+                find={props.find}
+                matchCase={props.matchCase}
+                current={number === props.current}
+                restHref={props.bytesHref}
+                onChoose={props.onChoose}
+              />
+            ),
+          )}
         </div>
       </div>
     </div>
   );
+}
+
+/**
+ * The numbers of the lines in the page, and the key of the gap between two ranges. In one list a line stays the same
+ * element. A gap with one key on both sides of the selected lines would make React move them, which ends a selection.
+ */
+function rowNumbers(ranges: LineRange[], lines: number): (number | string)[] {
+  return ranges.flatMap(({ first, last }, index) => {
+    const count = Math.max(0, Math.min(lines, last) - first + 1);
+    const numbers = Array.from({ length: count }, (_, offset) => first + offset);
+    return index === 0 ? numbers : [`gap before ${first}`, ...numbers];
+  });
 }

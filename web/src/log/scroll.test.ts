@@ -7,6 +7,7 @@ import {
   MAX_HEIGHT,
   positionOfLine,
   scrolledHeight,
+  shownLines,
   topOf,
   visibleLines,
   type ScrollPosition,
@@ -80,5 +81,30 @@ describe("positionOfLine", () => {
     expect(position).toBe(499 * LINE_HEIGHT - 190);
     expect(positionOfLine(1, small).position).toBe(0);
     expect(positionOfLine(1000, small).position).toBe(19_600);
+  });
+});
+
+describe("shownLines", () => {
+  const visible = { first: 1001, last: 1060 };
+
+  it("keeps selected lines in the page without the lines between them and the visible ones", () => {
+    const above = { first: 1, last: 3 };
+    expect(shownLines({ first: 999_941, last: 1_000_000 }, above)).toEqual({
+      ranges: [above, { first: 999_941, last: 1_000_000 }],
+      gap: 20_000,
+      above: 20_000 + 3 * LINE_HEIGHT,
+    });
+    const below = { first: 1063, last: 1070 };
+    expect(shownLines(visible, below)).toEqual({ ranges: [visible, below], gap: 2 * LINE_HEIGHT, above: 0 });
+  });
+
+  it("joins selected lines with the visible ones where they touch", () => {
+    expect(shownLines(visible, null)).toEqual({ ranges: [visible], gap: 0, above: 0 });
+    expect(shownLines(visible, { first: 991, last: 1000 })).toEqual({
+      ranges: [{ first: 991, last: 1060 }],
+      gap: 0,
+      above: 10 * LINE_HEIGHT,
+    });
+    expect(shownLines(visible, { first: 1010, last: 1061 }).ranges).toEqual([{ first: 1001, last: 1061 }]);
   });
 });

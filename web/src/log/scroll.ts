@@ -12,11 +12,18 @@ export const MAX_HEIGHT = 12_000_000;
 const EXACT = 100_000;
 /** A scroll bar may be this far from the proportional place before it is corrected. */
 const MAX_DRIFT = 400;
+/** Selected lines that are not visible are at most this many pixels away from the visible ones in the page. */
+const MAX_GAP = 20_000;
 
 export interface ScrollGeometry {
   lines: number;
   /** Visible height in pixels. */
   viewport: number;
+}
+
+export interface LineRange {
+  first: number;
+  last: number;
 }
 
 export interface ScrollPosition {
@@ -87,14 +94,42 @@ export function afterScroll(previous: ScrollPosition, top: number, geometry: Scr
 }
 
 /** First and last visible line (from 1), with `extra` lines on both sides. */
-export function visibleLines(
-  position: number,
-  geometry: ScrollGeometry,
-  extra: number,
-): { first: number; last: number } {
+export function visibleLines(position: number, geometry: ScrollGeometry, extra: number): LineRange {
   const first = Math.floor(position / LINE_HEIGHT) + 1 - extra;
   const last = Math.ceil((position + geometry.viewport) / LINE_HEIGHT) + extra;
   return { first: Math.max(1, first), last: Math.min(geometry.lines, last) };
+}
+
+/** The lines that are in the page, as one or two ranges in order. */
+export interface ShownLines {
+  ranges: LineRange[];
+  /** Pixels between the ranges. */
+  gap: number;
+  /** Pixels from the first line in the page to the first visible line. */
+  above: number;
+}
+
+/** The visible lines and the selected ones. The lines between them are left out, because they may be millions. */
+export function shownLines(visible: LineRange, selected: LineRange | null): ShownLines {
+  if (selected === null) return { ranges: [visible], gap: 0, above: 0 };
+  const below = selected.first - visible.last - 1;
+  if (below > 0) return { ranges: [visible, selected], gap: gapHeight(below), above: 0 };
+  const between = visible.first - selected.last - 1;
+  if (between > 0) {
+    const gap = gapHeight(between);
+    return { ranges: [selected, visible], gap, above: lineCount(selected) * LINE_HEIGHT + gap };
+  }
+  const first = Math.min(visible.first, selected.first);
+  const last = Math.max(visible.last, selected.last);
+  return { ranges: [{ first, last }], gap: 0, above: (visible.first - first) * LINE_HEIGHT };
+}
+
+function gapHeight(lines: number): number {
+  return Math.min(MAX_GAP, lines * LINE_HEIGHT);
+}
+
+function lineCount({ first, last }: LineRange): number {
+  return last - first + 1;
 }
 
 export function isAtEnd({ position }: ScrollPosition, geometry: ScrollGeometry): boolean {

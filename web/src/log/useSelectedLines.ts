@@ -1,9 +1,5 @@
 import { useEffect, useState, type RefObject } from "react";
-
-export interface LineRange {
-  first: number;
-  last: number;
-}
+import type { LineRange } from "@/log/scroll";
 
 /** More selected lines than this are not kept in the page. */
 const MAX_SELECTED = 2000;
