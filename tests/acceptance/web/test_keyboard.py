@@ -34,13 +34,15 @@ async () => {
 }
 """
 MOST_STOPS = 80
+# It waits after step 20 until it is cancelled, so that the line stays in the part of the log that is shown.
 CODE = (
     "import time, anygpu",
     "for step in range(1, 10_000):",
     "anygpu.log(loss=1 / step, step=step)",
     "print('step', step, flush=True)",
-    "time.sleep(0.1)",
+    "while step == 20: time.sleep(1)",
 )
+LIMIT_MS = 60_000
 
 
 def tab_to(page: Page, name: str) -> None:
@@ -71,7 +73,7 @@ def test_a_job_is_submitted_watched_and_cancelled(page: Page, web_server: Server
 
     expect(page.locator('figure[data-metric="loss"] canvas').first).to_be_visible()
     page.keyboard.press("2")
-    expect(page.get_by_text("step 20", exact=True)).to_be_visible()
+    expect(page.get_by_text("step 20", exact=True)).to_be_visible(timeout=LIMIT_MS)
     page.keyboard.press("w")
     expect(page.get_by_role("button", name=re.compile("watch", re.IGNORECASE)).first).to_be_visible()
     take_screenshot(page, "keyboard-watched")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.acceptance.web.conftest import PageOpener
 
 LINES = 1_000_000
 MAX_TASK_MS = 100
+LIVE_LIMIT_MS = 60_000  # for output that a job has still to print
 MILLION = f"""
 import sys
 for start in range(1, {LINES + 1}, 10_000):
@@ -157,32 +159,39 @@ def test_a_link_opens_the_log_at_a_line(open_page: PageOpener, million: str) -> 
     expect(page).to_have_url(re.compile("line=500003"))
 
 
-def test_new_lines_appear_once_while_following(open_page: PageOpener, web_server: Server) -> None:
-    code = """
-import time, pathlib
-for n in range(1, 400):
-    print(f"tick {n}", end="" if n % 2 else "\\n", flush=True)
+def test_new_lines_appear_once_while_following(
+    open_page: PageOpener, web_server: Server, tmp_path: Path
+) -> None:
+    code = f"""
+import pathlib, time
+gates = {{42: "first", 102: "second"}}
+for n in range(1, 103):
+    print(f"tick {{n}}", end="" if n % 2 else "\\n", flush=True)
     time.sleep(0.05)
+    while n in gates and not (pathlib.Path({str(tmp_path)!r}) / gates[n]).exists():
+        time.sleep(0.05)
 """
     job_id = web_server.submit(code=code, name="ticking")
     page, log = open_log(open_page, job_id)
-    expect(log.get_by_text("tick 41tick 42", exact=True)).to_be_visible()
+    expect(log.get_by_text("tick 41tick 42", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
     follow = page.get_by_role("switch", name="Follow")
     expect(follow).to_be_checked()
     page.keyboard.press("f")
     expect(follow).not_to_be_checked()
-    expect(page.get_by_role("button", name=re.compile("new line"))).to_be_visible()
+    (tmp_path / "first").touch()
+    expect(page.get_by_role("button", name=re.compile("new line"))).to_be_visible(timeout=LIVE_LIMIT_MS)
     page.keyboard.press("f")
-    expect(log.get_by_text("tick 101tick 102", exact=True)).to_be_visible()
-    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")
-    web_server.wait_ended(job_id)
-    expect(page.get_by_text("all output is here")).to_be_visible()
+    expect(log.get_by_text("tick 101tick 102", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    assert web_server.job(job_id)["status"] == "running"
+    (tmp_path / "second").touch()
+    web_server.wait_ended(job_id, 60)
+    expect(page.get_by_text("all output is here")).to_be_visible(timeout=LIVE_LIMIT_MS)
     log.focus()
     page.keyboard.press("Home")
     expect(line(log, 1)).to_be_visible()
     shown = log.locator(".tx").all_inner_texts()
     texts = [text for text in shown if re.fullmatch(r"tick \d+tick \d+", text)]
-    assert len(texts) >= 51
+    assert len(texts) == 51
     assert texts == [f"tick {2 * n - 1}tick {2 * n}" for n in range(1, len(texts) + 1)]
 
 
@@ -313,7 +322,9 @@ def test_a_log_goes_on_after_a_temporary_problem_of_the_server(
     take_screenshot(page, "live-trouble")
     expect(page.get_by_text("all output is here")).to_have_count(0)
     last = web_server.ask("GET", f"/api/v1/training/{job_id}/logs/lines?from=-1").json["total_lines"]
+    end = time.monotonic() + LIVE_LIMIT_MS / 1000
     while newest_tick(page) < last + 20:
+        assert time.monotonic() < end, "the log does not go on"
         page.wait_for_timeout(50)
     expect(banner).to_have_count(0)
     assert len(refused) == 4

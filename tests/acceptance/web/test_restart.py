@@ -1,6 +1,8 @@
 """A page that is open while the server restarts shows every point and every line of the log exactly once."""
 
 import re
+import time
+from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 from tests.acceptance.server.real_server import Server
@@ -8,32 +10,58 @@ from tests.acceptance.web.browser import PageGuard
 from tests.acceptance.web.conftest import PageOpener
 
 STEPS = 90
+BEFORE, AWAY = 30, 60  # the last steps before the server stops, and before it starts again
+LIMIT_MS = 60_000
 SCROLLED_LINES = 10  # fewer than the page shows at once
-SCRIPT = f"""
-import time, anygpu
-for step in range(1, {STEPS} + 1):
+# Each part waits for its gate and says when it is done.
+SCRIPT = """
+import pathlib, time, anygpu
+folder = pathlib.Path({folder!r})
+for step in range(1, {steps} + 1):
     anygpu.log(loss=1 / step, step=step)
     print(f"line {{step}}", flush=True)
-    time.sleep(0.1)
+    if step in {parts}:
+        (folder / f"printed-{{step}}").touch()
+        while not (folder / f"go-on-{{step}}").exists():
+            time.sleep(0.05)
 """
 
 
 def test_nothing_is_lost_or_repeated_when_the_server_restarts(
-    web_server: Server, open_page: PageOpener, guard: PageGuard
+    web_server: Server, open_page: PageOpener, guard: PageGuard, tmp_path: Path
 ) -> None:
     guard.allow("ERR_CONNECTION_REFUSED|WebSocket connection|failed request|ERR_EMPTY_RESPONSE|answer 5")
-    job_id = web_server.submit(code=SCRIPT, name="restarted")
+    code = SCRIPT.format(folder=str(tmp_path), steps=STEPS, parts=(BEFORE, AWAY))
+    job_id = web_server.submit(code=code, name="restarted")
     page = open_page(f"/jobs/{job_id}")
-    expect(page.locator(".tx", has_text=re.compile("^line 20$"))).to_be_visible()
+    expect_line(page, BEFORE)
+    assert web_server.job(job_id)["status"] == "running"
     port = web_server.url.rpartition(":")[2]
     web_server.stop()
-    expect(page.get_by_text("Not connected").first).to_be_visible()
+    expect(page.get_by_text("Not connected").first).to_be_visible(timeout=LIMIT_MS)
+    (tmp_path / f"go-on-{BEFORE}").touch()
+    wait_for_file(tmp_path / f"printed-{AWAY}")
     web_server.start("--port", port)
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=LIMIT_MS)
+    expect_line(page, AWAY)
+    assert web_server.job(job_id)["status"] == "running"
+    (tmp_path / f"go-on-{AWAY}").touch()
     web_server.wait_ended(job_id, 120)
-    expect(page.get_by_text("all output is here")).to_be_visible()
+    expect(page.get_by_text("all output is here")).to_be_visible(timeout=LIMIT_MS)
     assert lines_of(page) == [f"line {step}" for step in range(1, STEPS + 1)]
     assert steps_of(page, "loss") == list(range(1, STEPS + 1))
+
+
+def expect_line(page: Page, step: int) -> None:
+    line = page.locator(".tx", has_text=re.compile(f"^line {step}$"))
+    expect(line).to_be_visible(timeout=LIMIT_MS)
+
+
+def wait_for_file(path: Path) -> None:
+    end = time.monotonic() + LIMIT_MS / 1000
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} was not written"
+        time.sleep(0.05)
 
 
 def lines_of(page: Page) -> list[str]:
