@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, Route, WebSocketRoute, expect
 from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import (
     PageGuard,
@@ -52,6 +52,16 @@ BUSY = {
     "detail": "The database is busy.",
     "retryable": True,
 }
+# Goes on when its gate appears, and then waits to be cancelled.
+GATED = """
+import pathlib, time
+print({before!r}, end="", flush=True)
+while not pathlib.Path({gate!r}).exists():
+    time.sleep(0.05)
+print({after!r}, end="", flush=True)
+while True:
+    time.sleep(1)
+"""
 # Moves the log as a person with a wheel and a scroll bar does, one movement a frame.
 SCROLL = """
 async (element) => {
@@ -336,3 +346,51 @@ def newest_tick(page: Page) -> int:
     return max(
         (int(each) for each in re.findall(r"tick (\d+)", page.locator(".logs").inner_text())), default=0
     )
+
+
+def answer_busy(page: Page, path: str, is_busy: Callable[[], bool]) -> None:
+    """Answer requests with a temporary problem while `is_busy`."""
+
+    def answer(route: Route) -> None:
+        if is_busy():
+            route.fulfill(status=503, json=BUSY, content_type="application/problem+json")
+        else:
+            route.continue_()
+
+    page.route(re.compile(path), answer)
+
+
+def test_a_log_goes_on_after_a_gap_when_the_server_answers_again(
+    open_page: PageOpener, web_server: Server, guard: PageGuard, tmp_path: Path
+) -> None:
+    guard.allow("answer 503: GET .*/logs/lines")
+    code = GATED.format(gate=str(tmp_path / "gate"), before="start\n", after="dropped\nthe end\n")
+    job_id = web_server.submit(code=code, name="gap")
+    is_busy = False
+
+    def connect(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def forward(text: str | bytes) -> None:
+            message = json.loads(text)
+            logs = [each for each in message.get("messages", ()) if each["kind"] == "log"]
+            for each in logs if (tmp_path / "gate").exists() and is_busy else ():
+                each["start"] += 1000  # as if the bytes before had been dropped
+            socket.send(json.dumps(message))
+
+        server.on_message(forward)
+
+    page = open_page("/queue")
+    page.route_web_socket(re.compile("/api/v1/live$"), connect)
+    answer_busy(page, "/logs/lines", lambda: is_busy)
+    page.goto(f"{page.url.removesuffix('/queue')}/jobs/{job_id}?tab=log")
+    log = page.get_by_role("region", name="Log, newest lines last")
+    expect(log.get_by_text("start", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    expect(page.get_by_text("following, newest at the bottom")).to_be_visible()
+    is_busy = True
+    (tmp_path / "gate").touch()
+    expect(page.get_by_text("new output is not shown")).to_be_visible(timeout=LIVE_LIMIT_MS)
+    is_busy = False
+    expect(log.get_by_text("the end", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    expect(page.get_by_text("following, newest at the bottom")).to_be_visible()
+    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")

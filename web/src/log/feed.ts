@@ -1,7 +1,7 @@
 /** Reads the log of a job: the tail first, then pages on request and new lines from the tab's connection. */
 
-import { api, unwrap } from "@/api/client";
-import type { LiveMessage } from "@/live/connection";
+import { api, asProblem, unwrap } from "@/api/client";
+import { isTemporary, type LiveMessage } from "@/live/connection";
 import { live } from "@/live/hooks";
 import { decodeBase64 } from "@/log/lines";
 import { LogStore, PAGE_LINES, type LinesAnswer } from "@/log/store";
@@ -25,13 +25,14 @@ export class LogFeed {
   store: LogStore | null = null;
   error: unknown = null;
   complete = false;
-  /** No new output arrives, because the server does not serve this log any more. */
+  /** No new output arrives, because the server does not serve this log, or did not answer when it was read again. */
   stopped = false;
   private listeners = new Set<() => void>();
   private changes = 0;
   private requests = new Set<number>();
   private wanted: [number, number] = [0, -1];
   private retryAt = 0;
+  private reload: ReturnType<typeof setTimeout> | undefined;
   private unfollow: (() => void) | null = null;
   private active = false;
 
@@ -52,12 +53,15 @@ export class LogFeed {
     void this.load();
     return () => {
       this.active = false;
+      clearTimeout(this.reload);
       this.unfollow?.();
       this.unfollow = null;
     };
   };
 
+  /** Read the newest lines and follow the log from there. After a temporary problem, try again by itself. */
   load = async (): Promise<void> => {
+    clearTimeout(this.reload);
     this.unfollow?.();
     this.unfollow = null;
     try {
@@ -71,7 +75,13 @@ export class LogFeed {
       this.stopped = false;
       if (this.source.attempt === null || !answer.complete) this.follow(answer.attempt, offset);
     } catch (error) {
+      if (!this.active) return;
       this.error = error;
+      this.stopped = true;
+      if (isTemporary(asProblem(error).body)) {
+        clearTimeout(this.reload);
+        this.reload = setTimeout(() => void this.load(), RETRY_MS);
+      }
     }
     this.notify();
   };
@@ -107,6 +117,7 @@ export class LogFeed {
   }
 
   private follow(attempt: number, log: number): void {
+    this.unfollow?.(); // of another load that ended just before
     const cursor = { attempt: Math.max(1, attempt), log };
     const handlers = {
       onMessages: (messages: LiveMessage[]) => this.takeMessages(messages),
