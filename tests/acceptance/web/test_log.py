@@ -394,3 +394,17 @@ def test_a_log_goes_on_after_a_gap_when_the_server_answers_again(
     expect(log.get_by_text("the end", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
     expect(page.get_by_text("following, newest at the bottom")).to_be_visible()
     web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+
+
+def test_a_long_line_that_arrives_live_has_a_link_to_its_rest(
+    open_page: PageOpener, web_server: Server, tmp_path: Path
+) -> None:
+    code = GATED.format(gate=str(tmp_path / "gate"), before="start\n", after=f"{'z' * 20_000}\nend\n")
+    job_id = web_server.submit(code=code, name="long-line")
+    _, log = open_log(open_page, job_id)
+    expect(log.get_by_text("start", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    (tmp_path / "gate").touch()
+    expect(log.get_by_text("end", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    expect(line(log, 2).get_by_role("link")).to_have_attribute("href", re.compile("offset="))
+    assert web_server.job(job_id)["status"] == "running"
+    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")

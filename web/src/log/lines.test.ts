@@ -8,7 +8,7 @@ function collect(assembler: LineAssembler, deliveries: [number, Uint8Array][]): 
   for (const [start, bytes] of deliveries) {
     const update = assembler.add(start, bytes, 0);
     if (update === null || update === "gap") continue;
-    update.lines.forEach((line, index) => (lines[update.first - 1 + index] = line.text));
+    update.lines.forEach((line, index) => (lines[update.first - 1 + index] = line!.text));
   }
   return lines;
 }
@@ -28,7 +28,7 @@ describe("LineAssembler", () => {
     const assembler = new LineAssembler(100, 8);
     const update = assembler.add(100, encode("a\nb\nc"), 5) as LineUpdate;
     expect(update.first).toBe(8);
-    expect(update.lines.map((line) => line.text)).toEqual(["a", "b", "c"]);
+    expect(update.lines.map((line) => line!.text)).toEqual(["a", "b", "c"]);
     expect(update.unfinished).toBe(true);
     expect(update.lines[0]!.at).toBe(5);
     expect(assembler.complete).toBe(9);
@@ -81,8 +81,14 @@ describe("LineAssembler", () => {
     }
     const update = assembler.add(offset, encode("!\n"), 0) as LineUpdate;
     expect(update.lines[0]!.text.endsWith("299!")).toBe(true);
-    const long = new LineAssembler(0, 1).add(0, encode("y".repeat(20_000)), 0) as LineUpdate;
-    expect(long.lines[0]!.text.length).toBe(MAX_TEXT + 2);
+  });
+
+  it("cuts a long unfinished line, and leaves a long complete one to the server", () => {
+    const assembler = new LineAssembler(0, 1);
+    const cut = assembler.add(0, encode("y".repeat(20_000)), 0) as LineUpdate;
+    expect(cut.lines[0]!.text.length).toBe(MAX_TEXT + 2);
+    const done = assembler.add(20_000, encode("\nshort\n"), 0) as LineUpdate;
+    expect(done.lines.map((line) => line?.text)).toEqual([undefined, "short"]);
   });
 
   it("replaces invalid bytes", () => {

@@ -32,8 +32,11 @@ export function shownText(line: string): string {
 export interface LineUpdate {
   /** Number of the first changed line. */
   first: number;
-  /** The changed lines. The last one is unfinished if `unfinished` is true. */
-  lines: LogText[];
+  /**
+   * The changed lines. The last one is unfinished if `unfinished` is true. A complete line that is too long is
+   * undefined: the server's answer has its text and says where the rest is.
+   */
+  lines: (LogText | undefined)[];
   unfinished: boolean;
 }
 
@@ -77,18 +80,21 @@ export class LineAssembler {
     const last = parts.pop()!;
     this.pending = last.length > MAX_PENDING ? shownText(last).slice(0, MAX_PENDING) : last;
     const first = this.line;
-    const lines = parts.map((text) => cutText(shownText(text), at));
+    const lines = parts.map((text) => completeLine(shownText(text), at));
     this.line += lines.length;
     const unfinished = this.pending !== "";
-    if (unfinished) lines.push(cutText(shownText(this.pending), at));
+    if (unfinished) lines.push(unfinishedLine(shownText(this.pending), at));
     return { first, lines, unfinished };
   }
 }
 
-function cutText(text: string, at: number): LogText {
-  return text.length > MAX_TEXT
-    ? { text: `${text.slice(0, MAX_TEXT)} …`, at, rest: null }
-    : { text, at, rest: null };
+// The server cuts after `MAX_TEXT` bytes. A text has no fewer bytes than characters, so it has cut what is cut here.
+function completeLine(text: string, at: number): LogText | undefined {
+  return text.length > MAX_TEXT ? undefined : { text, at, rest: null };
+}
+
+function unfinishedLine(text: string, at: number): LogText {
+  return { text: text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)} …` : text, at, rest: null };
 }
 
 /** The bytes of a base64 text. */

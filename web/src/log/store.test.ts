@@ -96,6 +96,23 @@ describe("LogStore", () => {
     expect(texts(store, 1, 3)).toEqual(["a", "bcd", "e"]);
   });
 
+  it("reads a long line of the stream from the server, which says where its rest is", () => {
+    const store = new LogStore(1);
+    store.start(answer(1, ["a"]));
+    const bytes = encode(`b\n${"x".repeat(9000)}\nc\n`);
+    expect(store.missing(1, 4)).toEqual([]);
+    store.add(1000, bytes, 0);
+    expect(store.missing(1, 4)).toEqual([3]);
+    const lines = [
+      { number: 3, text: "x".repeat(8192), rest: 9194 },
+      { number: 4, text: "c" },
+    ];
+    store.take({ ...answer(3, []), lines, total_lines: 4 }, 3);
+    expect(store.missing(1, 4)).toEqual([]);
+    expect(store.line(3)).toMatchObject({ rest: 9194 });
+    expect(texts(store, 4, 4)).toEqual(["c"]);
+  });
+
   it("reports a gap of the stream", () => {
     const store = new LogStore(1);
     store.start(answer(1, ["a"]));
