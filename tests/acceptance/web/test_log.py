@@ -360,6 +360,34 @@ def answer_busy(page: Page, path: str, is_busy: Callable[[], bool]) -> None:
     page.route(re.compile(path), answer)
 
 
+def test_a_search_goes_on_after_temporary_problems_and_in_unfinished_lines(
+    open_page: PageOpener, web_server: Server, guard: PageGuard, tmp_path: Path
+) -> None:
+    guard.allow("answer 503: GET .*/logs/search")
+    code = GATED.format(
+        gate=str(tmp_path / "gate"), before="epoch 1\nepoch 2\nep", after="och 3\nepoch 4\nend\n"
+    )
+    job_id = web_server.submit(code=code, name="searched")
+    page, log = open_log(open_page, job_id)
+    expect(log.get_by_text("ep", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    is_busy = True
+
+    answer_busy(page, "/logs/search", lambda: is_busy)
+    field = page.get_by_role("searchbox", name="Search the log")
+    field.fill("epoch")
+    expect(page.get_by_text("search failed")).to_be_visible(timeout=LIVE_LIMIT_MS)
+    expect(field).to_have_attribute("aria-invalid", "false")
+    is_busy = False
+    expect(page.get_by_text("2 hits")).to_be_visible(timeout=LIVE_LIMIT_MS)
+    is_busy = True
+    (tmp_path / "gate").touch()
+    expect(log.get_by_text("end", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    expect(page.get_by_text("search failed")).to_be_visible(timeout=LIVE_LIMIT_MS)
+    is_busy = False
+    expect(page.get_by_text("4 hits")).to_be_visible(timeout=LIVE_LIMIT_MS)
+    web_server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+
+
 def test_a_log_goes_on_after_a_gap_when_the_server_answers_again(
     open_page: PageOpener, web_server: Server, guard: PageGuard, tmp_path: Path
 ) -> None:

@@ -56,7 +56,8 @@ function AttemptLog({ job, attempt, node, full }: AttemptLogProps) {
   const { query, line, change } = useLogAddress();
   const scroller = useScroller(lines, line === null);
   const { following, follow } = scroller;
-  const search = useLogSearch({ ...feed.source, attempt: store?.attempt ?? null }, query, lines);
+  const extent = { lines, complete: store?.completeLines ?? 0, bytes: store?.totalBytes ?? 0 };
+  const search = useLogSearch({ ...feed.source, attempt: store?.attempt ?? null }, query, extent);
   const id = useId();
 
   useEffect(() => feed.want(scroller.first, scroller.last), [feed, version, scroller.first, scroller.last]);

@@ -114,25 +114,32 @@ export function LogSearchField({ query, search, onQuery, onMove }: LogSearchFiel
       setText("");
     }
   };
-  const { hits, current } = search;
+  const { hits, current, error } = search;
+  const isInvalid = error?.isInvalid === true;
   const isFirst = hits !== null && current === 0 && hits.older === null;
   const isLast = hits !== null && current !== null && current === hits.numbers.length - 1;
   const none = hits === null || hits.numbers.length === 0;
   return (
     <>
-      <label className={search.error === null ? "field lsearch" : "field lsearch invalid"}>
+      <label className={isInvalid ? "field lsearch invalid" : "field lsearch"}>
         <span className="sr">Search the log</span>
         <Icon name="search" size={14} />
         <input
           type="search"
           value={text}
           placeholder="Search"
-          aria-invalid={search.error !== null}
+          aria-invalid={isInvalid}
           onChange={(event) => setText(event.target.value)}
           onKeyDown={onKeyDown}
         />
-        <span className="tiny nowrap" role="status" title={search.error ?? undefined}>
-          {search.error !== null ? "not valid" : hits === null ? "" : hitText(hits, current, formatCount)}
+        <span className="tiny nowrap" role="status" title={error?.text}>
+          {error !== null
+            ? isInvalid
+              ? "not valid"
+              : "search failed"
+            : hits === null
+              ? ""
+              : hitText(hits, current, formatCount)}
         </span>
         <Toggle
           label="Match case"

@@ -7,25 +7,37 @@ export interface HitsAnswer {
   next: number | null;
 }
 
+/** How far the page knows a log. */
+export interface LogExtent {
+  lines: number;
+  /** Number of complete lines. The last line may be unfinished. */
+  complete: number;
+  bytes: number;
+}
+
 export interface Hits {
-  /** Line numbers, ascending. Without a gap up to `searchedTo`. */
+  /** Line numbers, ascending. Without a gap up to `searchedTo`; those after it are searched again. */
   numbers: readonly number[];
   total: number;
   /** Whether there may be more than `total`. */
   isLowerBound: boolean;
   /** Where to continue the search backwards; null if all older hits are known. */
   older: number | null;
+  /** Lines up to this one were complete when they were searched. */
   searchedTo: number;
+  /** Size of the log when it was searched to its end. */
+  searchedBytes: number;
 }
 
-/** The hits of a search backwards from the end of a log with `totalLines` lines. */
-export function firstHits(answer: HitsAnswer, totalLines: number): Hits {
+/** The hits of a search backwards from the end of a log. */
+export function firstHits(answer: HitsAnswer, log: LogExtent): Hits {
   return {
     numbers: answer.hits.map((hit) => hit.number).toReversed(),
     total: answer.total,
     isLowerBound: answer.truncated,
     older: answer.next,
-    searchedTo: totalLines,
+    searchedTo: log.complete,
+    searchedBytes: log.bytes,
   };
 }
 
@@ -38,15 +50,17 @@ export function withOlder(hits: Hits, answer: HitsAnswer): Hits {
   return { ...hits, numbers, older: answer.next, total, isLowerBound };
 }
 
-/** Add the hits of a search forwards from `hits.searchedTo`, after new lines arrived. */
-export function withNewer(hits: Hits, answer: HitsAnswer, totalLines: number): Hits {
+/** Add the hits of a search forwards from `hits.searchedTo`, after the log has grown to `log`. */
+export function withNewer(hits: Hits, answer: HitsAnswer, log: LogExtent): Hits {
+  const known = hits.numbers.filter((number) => number <= hits.searchedTo);
   const newer = answer.hits.map((hit) => hit.number).filter((number) => number > hits.searchedTo);
-  const searchedTo = answer.next ?? Math.max(totalLines, newer.at(-1) ?? 0);
+  const numbers = [...known, ...newer];
   return {
     ...hits,
-    numbers: [...hits.numbers, ...newer],
-    total: hits.total + newer.length,
-    searchedTo,
+    numbers,
+    total: hits.total + numbers.length - hits.numbers.length,
+    searchedTo: Math.min(log.complete, answer.next ?? log.complete),
+    searchedBytes: answer.next === null ? log.bytes : hits.searchedBytes,
   };
 }
 

@@ -38,6 +38,11 @@ export class LogStore {
     return this.total;
   }
 
+  /** Lines up to this one are complete, so a page that the server sends has their final text. */
+  get completeLines(): number {
+    return this.assembler === null ? this.total : Math.min(this.total, this.assembler.complete);
+  }
+
   get totalBytes(): number {
     return this.bytes;
   }
@@ -66,7 +71,8 @@ export class LogStore {
   take(answer: LinesAnswer, from: number): void {
     const first = answer.lines[0]?.number ?? answer.total_lines + 1;
     const end = Math.min(first, from + PAGE_LINES);
-    for (let number = from; number < end; number += 1) if (number <= this.settled) this.put(number, null);
+    for (let number = from; number < end; number += 1)
+      if (number <= this.completeLines) this.put(number, null);
     this.putAnswer(answer);
     this.version += 1;
   }
@@ -88,7 +94,7 @@ export class LogStore {
     const starts = [];
     for (let page = pageOf(first); page <= pageOf(last); page += 1) {
       const start = page * PAGE_LINES + 1;
-      const end = Math.min(start + PAGE_LINES - 1, this.settled);
+      const end = Math.min(start + PAGE_LINES - 1, this.completeLines);
       for (let number = Math.max(start, first); number <= Math.min(end, last); number += 1) {
         if (this.line(number) !== undefined) continue;
         starts.push(this.isEmpty(page) ? start : number);
@@ -96,11 +102,6 @@ export class LogStore {
       }
     }
     return starts;
-  }
-
-  /** Lines up to this one are complete, so a page that the server sends has their final text. */
-  private get settled(): number {
-    return this.assembler === null ? this.total : Math.min(this.total, this.assembler.complete);
   }
 
   private isEmpty(page: number): boolean {
@@ -112,7 +113,7 @@ export class LogStore {
     for (const line of answer.lines) {
       for (; expected < line.number; expected += 1) this.put(expected, null);
       expected = line.number + 1;
-      if (this.assembler !== null && line.number > this.settled) continue;
+      if (this.assembler !== null && line.number > this.completeLines) continue;
       const at = line.at == null ? null : Date.parse(line.at);
       this.put(line.number, { text: line.text, at, rest: line.rest ?? null });
     }

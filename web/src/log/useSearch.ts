@@ -1,11 +1,13 @@
 /** The search in a log, with its hits and the current one. */
 
 import { useEffect, useEffectEvent, useState } from "react";
-import { api, asProblem, unwrap } from "@/api/client";
+import { api, asProblem, unwrap, type ProblemBody } from "@/api/client";
+import { isTemporary } from "@/live/connection";
 import type { LogSource } from "@/log/feed";
-import { firstHits, lastHitUpTo, withNewer, withOlder, type Hits } from "@/log/hits";
+import { firstHits, lastHitUpTo, withNewer, withOlder, type Hits, type LogExtent } from "@/log/hits";
 
 const DELAY_MS = 250;
+/** Time to the next search, of new lines or after a temporary problem. */
 const REFRESH_MS = 2000;
 const PAGE = 1000;
 
@@ -19,7 +21,8 @@ export interface LogSearch {
   hits: Hits | null;
   /** Index of the current hit, or null. */
   current: number | null;
-  error: string | null;
+  /** Why the last search failed. After a temporary problem it is tried again by itself. */
+  error: { text: string; isInvalid: boolean } | null;
   /** Go to the next (1) or previous (-1) hit; without a current one, to the last hit up to `visible`. */
   move: (direction: 1 | -1, visible: number) => Promise<number | null>;
 }
@@ -28,10 +31,13 @@ interface Found {
   key: string;
   hits: Hits | null;
   current: number | null;
-  error: string | null;
+  problem: ProblemBody | null;
+  /** How many searches have ended. */
+  turn: number;
 }
 
-const NOTHING: Found = { key: "", hits: null, current: null, error: null };
+const NOTHING: Omit<Found, "key"> = { hits: null, current: null, problem: null, turn: 0 };
+const INVALID = 422;
 
 interface Where {
   after?: number;
@@ -56,81 +62,75 @@ function readHits(
 }
 
 /** @param source with the shown attempt, or null while the log is not loaded */
-export function useLogSearch(source: LogSource, query: LogQuery, totalLines: number): LogSearch {
+export function useLogSearch(source: LogSource, query: LogQuery, log: LogExtent): LogSearch {
   const { job, attempt, node } = source;
   const { text, regex, matchCase } = query;
-  const [stored, setFound] = useState(NOTHING);
   const key =
     text === "" || attempt === null ? "" : JSON.stringify([job, attempt, node, text, regex, matchCase]);
-  const found = stored.key === key ? stored : NOTHING;
+  const [stored, setStored] = useState<Found>({ key: "", ...NOTHING });
+  const ofKey = (found: Found): Found => (found.key === key ? found : { key, ...NOTHING });
+  const found = ofKey(stored);
+  const { hits, current, problem, turn } = found;
+  const isLasting = problem !== null && !isTemporary(problem);
+  const isDue = key !== "" && !isLasting && (hits === null || log.bytes > hits.searchedBytes);
 
-  const read = useEffectEvent((where: Where, signal?: AbortSignal) => readHits(source, query, where, signal));
-  const lines = useEffectEvent(() => totalLines);
-
+  /** Search the log, or only what is new in it. */
+  const search = useEffectEvent(async (signal: AbortSignal) => {
+    const where =
+      hits === null ? { before: log.lines + 1, count: true } : { after: hits.searchedTo, count: false };
+    let update: (found: Found) => Found;
+    try {
+      const answer = await readHits(source, query, where, signal);
+      update = (old) => withHits(old, old.hits ? withNewer(old.hits, answer, log) : firstHits(answer, log));
+    } catch (error) {
+      update = (old) => ({ ...old, problem: asProblem(error).body });
+    }
+    if (!signal.aborted) setStored((old) => update({ ...ofKey(old), turn: turn + 1 }));
+  });
   useEffect(() => {
-    if (key === "") return;
+    if (!isDue) return;
     const abort = new AbortController();
-    const timer = setTimeout(() => {
-      const searched = lines();
-      read({ before: searched + 1, count: true }, abort.signal).then(
-        (answer) => setFound({ key, hits: firstHits(answer, searched), current: null, error: null }),
-        (error: unknown) => {
-          if (!abort.signal.aborted) setFound({ key, hits: null, current: null, error: problemText(error) });
-        },
-      );
-    }, DELAY_MS);
+    const timer = setTimeout(() => void search(abort.signal), turn === 0 ? DELAY_MS : REFRESH_MS);
     return () => {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [key]);
-
-  const searchedTo = found.hits?.searchedTo ?? null;
-  const isBehind = searchedTo !== null && totalLines > searchedTo;
-  useEffect(() => {
-    if (!isBehind || searchedTo === null) return;
-    let active = true;
-    const timer = setTimeout(() => {
-      const total = lines();
-      read({ after: searchedTo, count: false }).then(
-        (answer) => {
-          if (active) setFound((old) => change(old, key, (hits) => withNewer(hits, answer, total)));
-        },
-        () => undefined,
-      );
-    }, REFRESH_MS);
-    return () => {
-      active = false;
-      clearTimeout(timer);
-    };
-  }, [isBehind, searchedTo, key]);
+  }, [isDue, turn, key]);
 
   const move = async (direction: 1 | -1, visible: number): Promise<number | null> => {
-    let hits = found.hits;
     if (hits === null) return null;
-    let index = found.current === null ? lastHitUpTo(hits.numbers, visible) : found.current + direction;
-    if (index < 0) {
-      const known = hits.numbers.length;
-      if (hits.older !== null) {
-        const where = { before: hits.older, count: false };
-        hits = withOlder(hits, await readHits(source, query, where));
+    let known = hits;
+    let index = current === null ? lastHitUpTo(hits.numbers, visible) : current + direction;
+    const change = (update: (old: Found) => Found) =>
+      setStored((old) => (old.key === key ? update(old) : old));
+    if (index < 0 && hits.older !== null) {
+      const { older } = hits;
+      try {
+        const answer = await readHits(source, query, { before: older, count: false });
+        known = withOlder(hits, answer);
+        change((old) => (old.hits?.older === older ? withHits(old, withOlder(old.hits, answer)) : old));
+      } catch (error) {
+        change((old) => ({ ...old, problem: asProblem(error).body }));
+        return null;
       }
-      index += hits.numbers.length - known;
+      index += known.numbers.length - hits.numbers.length;
     }
-    index = Math.min(Math.max(index, 0), hits.numbers.length - 1);
-    const line = hits.numbers[index] ?? null;
-    const next = { key, hits, current: line === null ? null : index, error: null };
-    setFound((old) => (old.key === key ? next : old));
+    index = Math.min(Math.max(index, 0), known.numbers.length - 1);
+    const line = known.numbers[index] ?? null;
+    change((old) => ({ ...old, current: line === null ? null : index }));
     return line;
   };
-  return { hits: found.hits, current: found.current, error: found.error, move };
+  const error = problem && { text: problemText(problem), isInvalid: problem.status === INVALID };
+  return { hits, current, error, move };
 }
 
-function change(found: Found, key: string, update: (hits: Hits) => Hits): Found {
-  return found.key === key && found.hits !== null ? { ...found, hits: update(found.hits) } : found;
+/** Set the hits. The newest ones may be gone, if they were in an unfinished line. */
+function withHits(found: Found, hits: Hits): Found {
+  const newest = hits.numbers.length - 1;
+  const current = found.current === null || newest < 0 ? null : Math.min(found.current, newest);
+  return { ...found, hits, current, problem: null };
 }
 
-function problemText(error: unknown): string {
-  const { body } = asProblem(error);
-  return body.problems?.[0]?.message ?? body.detail ?? body.title;
+function problemText({ problems, detail, title }: ProblemBody): string {
+  return problems?.[0]?.message ?? detail ?? title;
 }
