@@ -8,7 +8,7 @@ import { formatProgress, shortId } from "@/lib/format";
 import { progressFraction } from "@/lib/progress";
 import { useProjectMessages } from "@/live/hooks";
 import { ProgressTrack } from "@/ui/Progress";
-import { StatusIcon, statusTone, statusWord } from "@/ui/Status";
+import { isEnded, StatusIcon, statusTone, statusWord } from "@/ui/Status";
 
 type JobSummary = Schemas["JobSummary"];
 
@@ -55,8 +55,11 @@ function useWatchedSummaries(): JobSummary[] {
     queries: ids.map((id) => ({
       queryKey: keyOf(id),
       queryFn: () => unwrap(api.GET("/api/v1/training/{ref}", { params: { path: { ref: id } } })),
-      // A hidden tab closes its connection, and looks once a minute.
-      refetchInterval: () => (document.hidden ? HIDDEN_POLL_MS : false),
+      // A hidden tab closes its connection, and looks once a minute at the jobs that have not ended.
+      refetchInterval: () => {
+        const job = client.getQueryData<JobSummary>(keyOf(id));
+        return document.hidden && !isEnded(job?.status ?? "") ? HIDDEN_POLL_MS : false;
+      },
       refetchIntervalInBackground: true,
       staleTime: Infinity,
     })),

@@ -20,22 +20,26 @@ function liveUrl(): string {
 
 export const live = new LiveConnection(liveUrl());
 
-/** Keep the connection open while the app is shown. A tab that is hidden for a minute closes it. */
+/** Keep the connection open while the app is shown. A tab that is hidden for a minute closes it until it is shown. */
 export function useLiveConnection(): void {
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const retryIfShown = () => {
+      if (!document.hidden) live.retryNow();
+    };
     const update = () => {
       clearTimeout(timer);
       if (document.hidden) timer = setTimeout(() => live.pause(), HIDDEN_PAUSE_MS);
-      else live.retryNow();
+      retryIfShown();
     };
     live.connect();
+    update(); // a tab that was opened in the background has not been shown yet
     document.addEventListener("visibilitychange", update);
-    window.addEventListener("online", live.retryNow);
+    window.addEventListener("online", retryIfShown);
     return () => {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", update);
-      window.removeEventListener("online", live.retryNow);
+      window.removeEventListener("online", retryIfShown);
       live.pause();
     };
   }, []);
