@@ -188,6 +188,13 @@ describe("ticks", () => {
     ]);
   });
 
+  it("end for times beyond every date, which a hand-written address may have", () => {
+    for (const ticks of [timeTicks, elapsedTicks]) {
+      expect(ticks(1e17, 1e17 + 20, 5).length).toBeLessThan(10);
+      expect(ticks(-1e300, 1e300, 5).length).toBeLessThan(10);
+    }
+  });
+
   it("writes short texts", () => {
     expect(formatTick(25_000, 125_000)).toBe("25k");
     expect(formatTick(1200, 1200)).toBe("1,200");

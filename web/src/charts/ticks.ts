@@ -61,9 +61,7 @@ function timeStep(raw: number): number {
 /** Ticks of an axis of seconds since a start, at round durations. */
 export function elapsedTicks(low: number, high: number, target: number): number[] {
   const step = timeStep((high - low) / target);
-  const ticks: number[] = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) ticks.push(tick);
-  return ticks;
+  return equalSteps(Math.ceil(low / step) * step, high, step);
 }
 
 /** 5400 seconds as "1h 30m". */
@@ -90,10 +88,13 @@ export function formatElapsedTick(seconds: number): string {
 export function timeTicks(low: number, high: number, target: number): number[] {
   const step = timeStep((high - low) / target);
   const shift = new Date(low * 1000).getTimezoneOffset() * 60;
-  const first = Math.ceil((low - shift) / step) * step + shift;
-  const ticks: number[] = [];
-  for (let tick = first; tick <= high; tick += step) ticks.push(tick);
-  return ticks;
+  return equalSteps(Math.ceil((low - shift) / step) * step + shift, high, step);
+}
+
+/** Counted, because adding a step to a very large number may not change it. */
+function equalSteps(first: number, last: number, step: number): number[] {
+  const count = Math.floor((last - first) / step) + 1;
+  return count > 0 ? Array.from({ length: count }, (_, index) => first + index * step) : [];
 }
 
 export function formatTimeTick(tick: number, span: number): string {
