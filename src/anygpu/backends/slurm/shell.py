@@ -171,18 +171,29 @@ class SshShell:
     ) -> ShellResult:
         import asyncssh
 
+        process: asyncssh.SSHClientProcess[bytes] | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                process: asyncssh.SSHClientProcess[bytes] = await self._start(connection, shlex.join(command))
+                process = await self._start(connection, shlex.join(command))
                 await _feed(process, standard_input)
                 done = await process.wait()
-        except (OSError, TimeoutError, asyncssh.Error) as error:
+        except TimeoutError as error:
+            if process is None:
+                raise self._no_session(connection, f"no answer in {timeout_s:g} s") from error
+            # The connection stays open: other commands use it, and keepalive messages notice if it is lost.
+            raise ClusterOutcomeUnknown(
+                f"A command of Slurm did not end within {timeout_s:g} s on the login node {self.name}. Check the "
+                "Slurm controller (scontrol ping)."
+            ) from error
+        except (OSError, asyncssh.Error) as error:
             self._drop(connection)
-            text = str(error) or (f"no answer in {timeout_s:g} s" if isinstance(error, TimeoutError) else "")
             raise ClusterOutcomeUnknown(
                 f"The connection to the login node {self.name} was lost while a command ran there: "
-                f"{text or type(error).__name__}. It is opened again automatically."
+                f"{error or type(error).__name__}. It is opened again automatically."
             ) from error
+        finally:
+            if process is not None:
+                _end_process(process)
         if process.exit_status is None and process.exit_signal is None:
             self._drop(connection)
             raise ClusterOutcomeUnknown(
@@ -203,18 +214,29 @@ class SshShell:
         try:
             return await connection.create_process(command, encoding=None)
         except (OSError, asyncssh.Error) as error:
-            self._drop(connection)
-            raise SshUnreachable(
-                f"The login node {self.name} runs no commands: {error or type(error).__name__}. Check that it is on, "
-                "and that the user may log in.",
-                machine=self.name,
-                step="ssh",
-            ) from error
+            raise self._no_session(connection, str(error) or type(error).__name__) from error
+
+    def _no_session(self, connection: "asyncssh.SSHClientConnection", cause: str) -> SshUnreachable:
+        """Drop a connection over which no shell can be started, and return the error."""
+        self._drop(connection)
+        return SshUnreachable(
+            f"The login node {self.name} runs no commands: {cause}. Check that it is on, and that the user may log in.",
+            machine=self.name,
+            step="ssh",
+        )
 
     def _drop(self, connection: "asyncssh.SSHClientConnection") -> None:
         connection.abort()
         if self._connection is connection:
             self._connection = None
+
+
+def _end_process(process: "asyncssh.SSHClientProcess[bytes]") -> None:
+    """End the command on the login node if it still runs, and close its session without waiting for it."""
+    if process.exit_status is None and process.exit_signal is None:
+        with contextlib.suppress(OSError):  # the session is closed already
+            process.terminate()
+    process.channel.abort()
 
 
 async def _feed(process: "asyncssh.SSHClientProcess[bytes]", data: bytes) -> None:
