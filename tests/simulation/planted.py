@@ -248,6 +248,11 @@ def user_errors_are_retried() -> list[Patch]:
 
 
 @planted(1)
+def an_outage_of_a_backend_uses_up_retries() -> list[Patch]:
+    return [(verdict, "is_outage", lambda attempt: False)]
+
+
+@planted(1)
 def every_exit_is_a_success() -> list[Patch]:
     return [(verdict, "_exit_failure", lambda attempt: None)]
 

@@ -11,8 +11,8 @@ from anygpu.control.clock import Clock, Randomness
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.decide import events_due, should_hold
 from anygpu.control.reconcile.observation import AttemptObservation, AttemptTracker
+from anygpu.control.reconcile.verdict import launch_failure
 from anygpu.errors import LaunchError, describe_error
-from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptLaunched, Event
 from anygpu.events.view import AttemptView, JobView
@@ -132,7 +132,7 @@ class AttemptReconciler:
             request = await self._launch_request(backend, view, attempt)
             handle = await backend.launch(request, attempt.offer)
         except LaunchError as error:
-            tracker.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
+            tracker.refusal = launch_failure(error)
             self._health.record(backend, RequestKind.LAUNCH, str(error))
         except Exception as error:  # noqa: BLE001  after any other error the outcome is unknown
             tracker.launch_failures += 1

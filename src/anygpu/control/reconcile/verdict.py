@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from anygpu.control.policy import ControlPolicy
+from anygpu.errors import BackendUnavailable, LaunchError
 from anygpu.events.facts import (
     PLANNED_STOPS,
     SIGNAL_EXIT_CODES,
@@ -62,7 +63,8 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
         return Failed(failure)
     # Handovers without progress count as retries; otherwise they could repeat forever.
     taken_back = failure.blame is Blame.PREEMPTION and failure.code != "handover"
-    counts = not (failure.code in FREE_CODES or taken_back or made_progress(view, attempt))
+    free = failure.code in FREE_CODES or is_outage(attempt) or taken_back
+    counts = not (free or made_progress(view, attempt))
     if counts and view.retries_used >= view.spec.limits.max_retries:
         return Failed(failure)
     if counts and has_failed_before(view, attempt, failure):
@@ -107,6 +109,25 @@ def _trained_s(attempt: AttemptView) -> float:
 
 MIGRATION_REASON = "cheaper"  # also when a job with a deadline moves from on-demand to spot
 FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # failures that do not use up a retry
+OUTAGE_CODE = BackendUnavailable.code
+
+
+def launch_failure(error: LaunchError) -> Failure:
+    """Return why a backend did not launch an attempt.
+
+    All errors that mean that the backend cannot be reached get the same code, so that `is_outage` recognises them.
+    """
+    code = OUTAGE_CODE if isinstance(error, BackendUnavailable) else error.code
+    return Failure(code=code, message=str(error), blame=Blame.LAUNCH)
+
+
+def is_outage(attempt: AttemptView) -> bool:
+    """Return whether the attempt was not launched because its backend could not be reached.
+
+    False if the backend accepted the launch: a machine that cannot be reached later may have cost money, so its
+    failure counts as a retry.
+    """
+    return attempt.handle is None and attempt.lost is not None and attempt.lost.code == OUTAGE_CODE
 
 
 def failure_of(attempt: AttemptView) -> Failure | None:

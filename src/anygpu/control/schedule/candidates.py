@@ -71,6 +71,7 @@ class CandidateSource:
             min_run_s=self._policy.min_run_s,
             avoided=self._cooldown.recently_preempted(),
             cooldowns=tuple(sorted(self._cooldown.blocked_offers().items())),
+            outages=tuple(sorted(self._cooldown.blocked_backends().items())),
         )
         limit = self._policy.max_paid_attempts
         return Candidates(views, self._cache.offers, self._comparer, self._is_visible, limit, common)

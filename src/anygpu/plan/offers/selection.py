@@ -27,6 +27,7 @@ class JobConstraints:
     own_wait_reason: str = ""  # why the job may take no slot of an own machine now
     avoided: frozenset[OfferKey] = frozenset()  # offers that interrupted a machine recently: used last
     cooldowns: tuple[tuple[OfferKey, str], ...] = ()  # offers that refused a launch recently, with the reason
+    outages: tuple[tuple[str, str], ...] = ()  # backends that could not be reached recently, with the reason
 
 
 NO_CONSTRAINTS = JobConstraints()
@@ -169,7 +170,8 @@ def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:
         return constraints.paid_wait_reason
     if constraints.own_wait_reason and not offer.is_paid and offer.free is not None:
         return constraints.own_wait_reason
-    return next((reason for key, reason in constraints.cooldowns if key == offer.key), "")
+    outage = next((reason for name, reason in constraints.outages if name == offer.backend), "")
+    return outage or next((reason for key, reason in constraints.cooldowns if key == offer.key), "")
 
 
 def _over_budget_reason(offer: Offer, constraints: JobConstraints, *, nodes: int) -> str:

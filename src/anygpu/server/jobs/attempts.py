@@ -31,6 +31,7 @@ LAUNCH_FAILURES = {
     "never_started": "the machine never started",
     "launch_unknown": "the provider did not answer",
     "backend_missing": "the backend is not configured",
+    "backend_unavailable": "the backend could not be reached",
 }
 
 

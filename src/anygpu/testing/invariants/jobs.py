@@ -21,6 +21,7 @@ from anygpu.testing.simulation.scenario import PATIENT_KEY
 from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
+OUTAGE_CODE = "backend_unavailable"
 STARTING_S = 60.0  # allowance for the machines of other jobs to end
 
 
@@ -78,7 +79,8 @@ def _is_expected(failure: Failure, view: JobView, script: SimScript) -> bool:
         return (limits.max_cost_microusd if failure.code == "budget" else limits.timeout_s) is not None
     if failure.blame is Blame.PREEMPTION and failure.code != "handover":
         return False
-    return view.retries_used >= limits.max_retries
+    # A job waits while its backend cannot be reached.
+    return failure.code != OUTAGE_CODE and view.retries_used >= limits.max_retries
 
 
 def _keys(world: SimWorld) -> Iterator[Violation]:

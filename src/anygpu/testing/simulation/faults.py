@@ -36,6 +36,8 @@ class Fault(StrEnum):
     NO_CAPACITY = "no capacity"
     BAD_CREDENTIALS = "bad credentials"
     THROTTLED = "throttled"
+    OUTAGE = "backend cannot be reached for a while"
+    LAUNCH_NOT_SENT = "backend cannot be reached for a launch"
     LISTING_LAG = "listing lag"
     PROBE_FAILED = "probe failed"
     TERMINATE_TIMED_OUT = "terminate succeeded but timed out"

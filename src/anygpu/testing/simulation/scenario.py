@@ -145,6 +145,7 @@ class ScenarioBackend:
     max_run_s: float | None = None
     lease_s: float = 0
     opens_at: float = 0  # no offers before this time
+    outages: tuple[tuple[float, float], ...] = ()  # from and until when it cannot be reached
     steady: bool = False  # reliable: no faults on this backend
     queues: bool = False  # an engine with its own queue, which may start a preempted job again
     max_nodes: int = 1
@@ -167,7 +168,8 @@ class Scenario:
 def scenario_for_seed(seed: int) -> Scenario:
     """Return the scenario for a seed. The same seed always gives the same scenario."""
     if seed % 23 == 5:
-        return _maybe_behind_relay(_requeueing_engine(random.Random(f"engine:{seed}"), str(seed)), 0.4)
+        engine = _with_outages(_requeueing_engine(random.Random(f"engine:{seed}"), str(seed)), 0.5)
+        return _maybe_behind_relay(engine, 0.4)
     gangs = random.Random(f"gangs:{seed}")
     if gangs.random() < 0.05:
         return _maybe_behind_relay(gang_scenario(gangs, str(seed)), 0.3)
@@ -188,7 +190,27 @@ def scenario_for_seed(seed: int) -> Scenario:
     if resuming.random() < 0.2:
         only_spot = all(backend.interruptible for backend in scenario.backends)
         jobs = tuple(_that_may_restart(job, resuming, only_spot=only_spot) for job in jobs)
-    return _maybe_behind_relay(replace(scenario, jobs=jobs), 0.12)
+    return _maybe_behind_relay(_with_outages(replace(scenario, jobs=jobs), 0.1), 0.12)
+
+
+def _with_outages(scenario: Scenario, probability: float) -> Scenario:
+    """Return the scenario, sometimes with backends that at times cannot be reached: for anything, or for launches."""
+    rng = random.Random(f"outages:{scenario.seed}")
+    if rng.random() >= probability:
+        return scenario
+    backends = tuple(
+        replace(each, outages=_random_outages(rng, scenario.jobs)) if rng.random() < 0.8 else each
+        for each in scenario.backends
+    )
+    rates = {**scenario.rates, Fault.LAUNCH_NOT_SENT: rng.choice([0.0, 0.5, 0.9])}
+    return replace(scenario, backends=backends, rates=rates)
+
+
+def _random_outages(rng: random.Random, jobs: tuple[SimJob, ...]) -> tuple[tuple[float, float], ...]:
+    """Return times when a backend cannot be reached. Often this begins while a job is being launched."""
+    launch = rng.choice(jobs).at + rng.uniform(0.2, 1.0)
+    begins = [rng.choice([0.0, launch, launch]), rng.uniform(200, 300)]
+    return tuple((begin, begin + rng.choice([3.0, 40.0, 90.0])) for begin in begins)
 
 
 def _maybe_behind_relay(scenario: Scenario, probability: float) -> Scenario:

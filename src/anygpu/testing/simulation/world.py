@@ -206,6 +206,7 @@ class SimWorld:
                 interruptible=backend.interruptible,
                 lease_s=backend.lease_s,
                 opens_at=backend.opens_at,
+                outages=backend.outages,
                 max_nodes=backend.max_nodes,
                 relay=self.relay if backend.relayed else None,
             )

@@ -8,6 +8,7 @@ from tests.unit.control.jobs_in_states import (
     CANCEL,
     checkpoint,
     ended,
+    launching,
     lost,
     recovering,
     released,
@@ -17,6 +18,7 @@ from tests.unit.control.jobs_in_states import (
     view,
 )
 
+from anygpu.backends.ssh.errors import SshUnreachable
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.verdict import (
     Cancelled,
@@ -24,9 +26,11 @@ from anygpu.control.reconcile.verdict import (
     Failed,
     Retry,
     failure_of,
+    launch_failure,
     retry_delay_s,
     verdict,
 )
+from anygpu.errors import BackendUnavailable, LaunchError, LaunchRefused
 from anygpu.events.facts import Blame, Failure, MemoryUse
 from anygpu.events.types import Event, JobPlanned, StopRequested
 from anygpu.events.view import JobView, NodeView
@@ -60,6 +64,11 @@ TABLE = [
     ("no capacity", [lost(code="no_capacity", blame=Blame.LAUNCH)], "Retry no_capacity free"),
     ("no key", [lost(code="credentials_refused", blame=Blame.LAUNCH)], "Retry credentials_refused free"),
     ("no quota", [lost(code="quota", blame=Blame.LAUNCH)], "Retry quota free"),
+    (
+        "a machine that cannot be reached",
+        [lost(code="backend_unavailable", blame=Blame.LAUNCH)],
+        "Retry backend_unavailable",
+    ),
     ("launch refused", [lost(code="launch_refused", blame=Blame.LAUNCH)], "Retry launch_refused"),
     ("cancelled", [CANCEL, ended(outcome="cancelled")], "Cancelled"),
     ("succeeded after the cancel", [CANCEL, ended(exit_code=0)], "Cancelled"),
@@ -83,6 +92,25 @@ def test_retries_that_count_run_out() -> None:
     job = view(*training(), lost(), recovering(), *training(2), lost(2), limits={"max_retries": 1})
     assert job.newest_attempt is not None
     assert isinstance(verdict(job, job.newest_attempt), Failed)
+
+
+def test_launches_that_did_not_reach_the_backend_use_up_no_retry() -> None:
+    outage = lost(2, code="backend_unavailable", blame=Blame.LAUNCH)
+    job = view(*training(), lost(), recovering(), launching(2), outage, limits={"max_retries": 1})
+    assert job.newest_attempt is not None
+    assert verdict(job, job.newest_attempt) == Retry(outage.failure, counts=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BackendUnavailable("refused"), "backend_unavailable"),
+        (SshUnreachable("refused"), "backend_unavailable"),
+        (LaunchRefused("refused"), "launch_refused"),
+    ],
+)
+def test_all_errors_of_an_unreachable_backend_have_one_code(error: LaunchError, code: str) -> None:
+    assert launch_failure(error) == Failure(code=code, message="refused", blame=Blame.LAUNCH)
 
 
 def test_retries_without_progress_back_off_up_to_a_bound() -> None:

@@ -189,6 +189,13 @@ def test_a_closed_place_waits_and_an_avoided_one_comes_last() -> None:
     assert make_plan(spec(), as_candidates([A100]), avoided).choice == A100
 
 
+def test_no_offer_of_a_backend_that_could_not_be_reached_is_used_now() -> None:
+    outage = JobConstraints(outages=((A100.backend, "refused the connection"),))
+    others = [A100, replace(A100, name="another"), replace(A100, backend="other", name="far")]
+    assert make_plan(spec(), as_candidates(others[:2]), outage).reason == "refused the connection"
+    assert make_plan(spec(), as_candidates(others), outage).choice == others[2]
+
+
 def test_only_a_budget_in_the_way_is_told_apart_from_other_reasons() -> None:
     poor = JobConstraints(budget_left_microusd=1, min_run_s=60)
     assert make_plan(spec(), as_candidates([A100]), poor).beyond_budget

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from anygpu.backends.contract import BilledInterval, LaunchRequest, Leftover, MachineState, Observation
-from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
+from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Billing, Handle, Offer
 from anygpu.spec.sections import Resources
@@ -19,6 +19,7 @@ from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.providers.provider import SimMachine, SimProvider, provider_time_ms
 from anygpu.testing.simulation.relay import SimRelay
 
+Outage = tuple[float, float]  # from and until which time a backend cannot be reached
 BROKEN = Failure(code="ssh", message="SSH refused five times", blame=Blame.LAUNCH)
 
 
@@ -41,6 +42,7 @@ class SimBackend:
         interruptible: bool = False,
         lease_s: float = 0,
         opens_at: float = 0,
+        outages: Sequence[Outage] = (),
         max_nodes: int = 1,
         relay: SimRelay | None = None,
     ) -> None:
@@ -53,6 +55,7 @@ class SimBackend:
         self._interruptible = interruptible
         self._lease_s = lease_s
         self._opens_at = opens_at
+        self._outages = outages
         self._max_nodes = max_nodes
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
@@ -91,6 +94,8 @@ class SimBackend:
         return Handle(name=launch.name, native={"id": machine.id})
 
     def _maybe_reject(self) -> None:
+        if self._faults.occurs(Fault.LAUNCH_NOT_SENT):
+            raise BackendUnavailable(f"{self.name} refuses the connection")
         if self._faults.occurs(Fault.NO_CAPACITY):
             raise NoCapacity()
         if self._faults.occurs(Fault.BAD_CREDENTIALS):
@@ -135,6 +140,9 @@ class SimBackend:
         await asyncio.sleep(self._faults.uniform(0.05, 0.5))
         if self._dead:
             await self._time_out()
+        if any(begin <= self._provider.loop.time() < end for begin, end in self._outages):
+            self._faults.record(Fault.OUTAGE, self.name)
+            raise BackendUnavailable(f"{self.name} refuses the connection")
         if self._faults.occurs(Fault.THROTTLED):
             raise RateLimited(f"{self.name} is throttling")
 
