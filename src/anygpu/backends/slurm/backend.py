@@ -4,7 +4,6 @@ An attempt is one Slurm job whose batch script starts the agent. Files are on th
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -40,8 +39,9 @@ from anygpu.spec.sections import Resources
 Options = SlurmOptions  # the registry finds the options by this name
 NEEDED_MODULES: tuple[str, ...] = ()
 EXTRA = ""
-ATTEMPT_NAME = re.compile(r"anygpu-[0-9a-f]{32}-\d{1,9}")
 DELIVERY_TIMEOUT_S = 3_600.0
+# Slurm may take a while to kill a hanging agent. What is still left after these pauses waits for the next clean-up.
+DELIVERY_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 MAX_DELIVERIES = 2  # at the same time: they take long, and must not use up the sessions of the shell
 UPLOAD_TIMEOUT_S = 300.0
 LOG_BYTES, LOG_LINES = 2_000, 5
@@ -126,6 +126,7 @@ class SlurmBackend:
         self._ending_since: dict[int, float] = {}
         self._logs: dict[int, tuple[str, ...]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._delivering: set[str] = set()
         self._deliveries = asyncio.Semaphore(MAX_DELIVERIES)
         self._polling: asyncio.Task[None] | None = None
         self._tunnel: tuple[object, int] | None = (
@@ -389,31 +390,53 @@ class SlurmBackend:
         ]
         if time.monotonic() > self._cleanup_at:
             self._cleanup_at = time.monotonic() + CLEANUP_EVERY_S
-            await self._remove_old_directories([handle.name for handle in live])
+            await self._clean_up([handle.name for handle in live])
         return live
 
     def _is_own(self, job: SlurmJob) -> bool:
-        return job.comment == f"anygpu:{self._owner}" and ATTEMPT_NAME.fullmatch(job.name) is not None
+        return job.comment == f"anygpu:{self._owner}" and script.ATTEMPT_NAME.fullmatch(job.name) is not None
 
-    async def _remove_old_directories(self, live: Sequence[str]) -> None:
+    async def _clean_up(self, live: Sequence[str]) -> None:
+        """Remove old directories, and try again to deliver what dead agents left in the others."""
         place = await self._find_place()
         program = script.cleanup_program(place, live, DELIVERED_DAYS, UNDELIVERED_DAYS)
-        await self._shell.run(program, timeout_s=UPLOAD_TIMEOUT_S)
+        done = await self._shell.run(program, timeout_s=UPLOAD_TIMEOUT_S)
+        for name in script.read_undelivered(done.output):
+            await self.deliver(Handle(name=name))
 
     async def deliver(self, handle: Handle) -> None:
-        """Start to send the reports that a dead agent left in its directory, from the login node."""
+        """Start to send the reports that a dead agent left in its directory, from the login node.
+
+        They are sent when the Slurm job has ended, and again after a failure. The job continues meanwhile.
+        """
+        if handle.name in self._delivering:
+            return
+        self._delivering.add(handle.name)
         task = asyncio.create_task(self._deliver(handle.name))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, name: str) -> None:
         try:
-            async with self._deliveries:
-                await self._run_delivery(name)
-        except AnygpuError:
-            return  # the job continues without these reports; they stay in the directory
+            for pause_s in (*DELIVERY_PAUSES_S, None):
+                if await self._try_delivery(name) or pause_s is None:
+                    return
+                await asyncio.sleep(pause_s)
+        finally:
+            self._delivering.discard(name)
 
-    async def _run_delivery(self, name: str) -> None:
+    async def _try_delivery(self, name: str) -> bool:
+        """Return whether everything is delivered that the server accepts."""
+        try:
+            jobs = (await self._queries.queue(time.monotonic())).get(name, ())
+            if any(states.is_live(job) for job in jobs):
+                return False  # its agent may still run, and deliver its reports itself
+            async with self._deliveries:
+                return await self._run_delivery(name)
+        except AnygpuError:
+            return False
+
+    async def _run_delivery(self, name: str) -> bool:
         place, archive = await self._find_place(), await agent_archive()
         agent = place.agent(archive.sha256)
         url = await self._delivery_url()
@@ -421,7 +444,8 @@ class SlurmBackend:
         done = await self._shell.run(program, timeout_s=DELIVERY_TIMEOUT_S)
         if script.read_outcome(done.output)[0] == script.NEEDS_AGENT:
             await self._upload(archive, agent)
-            await self._shell.run(program, timeout_s=DELIVERY_TIMEOUT_S)
+            done = await self._shell.run(program, timeout_s=DELIVERY_TIMEOUT_S)
+        return done.code == 0
 
     async def _delivery_url(self) -> str:
         """Return the server's address for a program on the login node: through a reverse tunnel over SSH."""

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from anygpu.agent import exit_codes
 from anygpu.backends.batch.command import agent_command, check_command, ticket_content
 from anygpu.backends.contract import LaunchRequest
 from anygpu.backends.slurm.options import SlurmOptions
@@ -20,6 +21,9 @@ MIN_SIGNAL_LIMIT_S = (
     600  # Slurm sends the signal up to a minute early, which is too early for a shorter time limit
 )
 NEEDS_AGENT, ENDED, EXISTS, SUBMITTED = "needs-agent", "ended", "exists", "submitted"
+UNDELIVERED = "undelivered"
+REJECTED_MARK = "rejected"  # a file in a directory whose reports the server does not want
+ATTEMPT_NAME = re.compile(r"anygpu-[0-9a-f]{32}-\d{1,9}")
 NO_DIRECTORY_EXIT = 91
 NO_AGENT = "'anygpu: this node cannot read the agent in the directory of the backend'"
 END_OF_FILE = "anygpu-end-of-file"
@@ -321,21 +325,29 @@ def log_program(name: str, place: ClusterPlace, bytes_: int) -> str:
 
 
 def delivery_program(name: str, place: ClusterPlace, agent: str, url: str, *, python: str = "") -> str:
-    """Return the program that sends the reports that dead agents left in their directories to the server at `url`."""
+    """Return the program that sends the reports that dead agents left in their directories to the server at `url`.
+
+    Its exit code is 0 if none of them are left. Reports of an attempt that the server no longer knows get a mark, and
+    are not sent again.
+    """
     directory = shlex.quote(place.directory(name))
     ticket = json.dumps({"protocol": 1, "url": url, "name": name, "ticket": "", "remote": True})
     return "\n".join(
         (
             "umask 077",
+            "left=0",
             f"for directory in {directory} {directory}-n*; do",
-            '[ -e "$directory/work.json" ] || continue',
+            f'[ -e "$directory/work.json" ] && [ ! -e "$directory/{REJECTED_MARK}" ] || continue',
             f"[ -s {shlex.quote(agent)} ] || {{ echo {NEEDS_AGENT}; exit 0; }}",
             '( cd "$directory" || exit 91',
             "rm -f relay.json link.json servers.json  # how the dead agent reached the server",
             _write_file("ticket.json", ticket),
             agent_command(agent, ".", python=python, deliver=True),
             ")",
+            'code="$?"',
+            f'case "$code" in 0) ;; {exit_codes.REJECTED}) : > "$directory/{REJECTED_MARK}" ;; *) left="$code" ;; esac',
             "done",
+            'exit "$left"',
         )
     )
 
@@ -345,7 +357,7 @@ def cleanup_program(
 ) -> str:
     """Return the program that removes what is no longer needed: directories of attempts, and archives of agents.
 
-    The directories of `live` attempts are kept.
+    The directories of `live` attempts are kept. It prints the other directories with reports that were not delivered.
     """
     kept = " ".join(live)
     return "\n".join(
@@ -358,12 +370,24 @@ def cleanup_program(
             f'  if [ -e "$path/work.json" ]; then find "$path" -maxdepth 0 -mtime +{undelivered_days} '
             '-exec rm -rf {} +; else rm -rf "$path"; fi',
             "done",
+            "for path in anygpu-*/work.json; do",
+            f'  name="${{path%/work.json}}"; [ -e "$path" ] && [ ! -e "$name/{REJECTED_MARK}" ] || continue',
+            '  case "$live" in *" $name "*|*" ${name%-n*} "*) continue;; esac',
+            f'  echo "{UNDELIVERED} $name"',
+            "done",
             # Archives of earlier versions of the agent, unless a job that still waits or runs needs them.
             f"find ../agent -maxdepth 1 -name '*.pyz' -mtime +{undelivered_days} 2>/dev/null | while read -r path; do",
             '  grep -qsF -e "${path##*/}" ../*/anygpu-*/job.sh || rm -f "$path"',
             "done",
         )
     )
+
+
+def read_undelivered(output: str) -> list[str]:
+    """Return the names of the attempts whose reports were not delivered, from what the clean-up printed."""
+    words = [line.split() for line in output.splitlines()]
+    found = [ATTEMPT_NAME.match(line[1]) for line in words if len(line) == 2 and line[0] == UNDELIVERED]
+    return list(dict.fromkeys(match.group() for match in found if match))
 
 
 def section(name: str, command: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.backends.slurm.recorded import FACTS
 
+from anygpu.agent import exit_codes
 from anygpu.backends.contract import LaunchRequest, MachineState
 from anygpu.backends.registry import BackendContext
 from anygpu.backends.relay.contract import Relays
@@ -194,6 +195,65 @@ async def test_many_deliveries_leave_sessions_for_queries(tmp_path: Path) -> Non
     async with asyncio.timeout(30):
         assert (await backend.probe(Handle(name=NAME))).state is MachineState.ABSENT
     assert shell.most == 2
+    await backend.close()
+
+
+LIVE = f"7\x1fCOMPLETING\x1f0\x1f1\x1f2\x1fNONE\x1f0\x1fNone\x1fn1\x1f(null)\x1f{NAME}\x1f\n"
+
+
+class FailingDeliveries(Commands):
+    """A Slurm job that ends late, and a login node that sends the reports only at the third try."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.queries_while_live = 2
+        self.tries: list[int] = []  # after how many queries of the queue
+        self.queries = 0
+        self.delivered = asyncio.Event()
+
+    async def run(
+        self, program: str, data: bytes = b"", *, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> ShellResult:
+        if "squeue -h -t all" in program:
+            self.queries += 1
+            return ShellResult(0, LIVE if self.queries <= self.queries_while_live else "", "")
+        if "--deliver" not in program:
+            return await super().run(program, data, timeout_s=timeout_s)
+        self.tries.append(self.queries)
+        if len(self.tries) == 1:
+            raise ClusterOutcomeUnknown("the connection was lost")
+        if len(self.tries) == 2:
+            return ShellResult(exit_codes.DUPLICATE, "", "")
+        self.delivered.set()
+        return ShellResult(0, "", "")
+
+
+async def test_reports_are_sent_when_the_slurm_job_has_ended_and_again_after_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DELIVERY_PAUSES_S", (0.0,) * 8)
+    shell = FailingDeliveries(tmp_path)
+    backend = open_backend(shell)
+    await backend.deliver(Handle(name=NAME))
+    await backend.deliver(Handle(name=NAME))  # is under way already
+    async with asyncio.timeout(30):
+        await shell.delivered.wait()
+    assert shell.tries == [3, 4, 5]
+    await backend.close()
+
+
+async def test_the_clean_up_delivers_what_an_earlier_server_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLEANUP_EVERY_S", float("-inf"))
+    monkeypatch.setattr(module, "DELIVERY_PAUSES_S", (0.0,) * 8)
+    shell = FailingDeliveries(tmp_path)
+    backend = open_backend(shell)
+    (tmp_path / ".anygpu" / "slurm" / backend._owner / NAME).mkdir(parents=True)
+    (tmp_path / ".anygpu" / "slurm" / backend._owner / NAME / "work.json").touch()
+    assert await backend.inventory() == []
+    async with asyncio.timeout(30):
+        await shell.delivered.wait()
     await backend.close()
 
 

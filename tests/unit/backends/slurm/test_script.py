@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from anygpu.agent import exit_codes
 from anygpu.backends.contract import LaunchRequest
 from anygpu.backends.slurm import script
 from anygpu.backends.slurm.options import SlurmOptions
@@ -115,6 +116,41 @@ def test_old_directories_are_removed_but_not_those_of_live_attempts(tmp_path: Pa
     assert sorted(path.stem for path in (tmp_path / "agent").iterdir()) == ["new", "used"]
     left = sorted(path.name for path in (tmp_path / "abc").iterdir())
     assert left == ["anygpu-live-1", "anygpu-live-1-n1", "anygpu-new-1", "anygpu-undelivered-1"]
+
+
+def test_the_clean_up_names_the_ended_attempts_whose_reports_are_left(tmp_path: Path) -> None:
+    place = ClusterPlace(root=str(tmp_path), owner="abc")
+    live, left, refused, done = (f"anygpu-{number * 32}-1" for number in "1234")
+    for name in (live, f"{live}-n1", left, f"{left}-n1", refused, done):
+        Path(place.directory(name)).mkdir(parents=True)
+        if name != done:
+            (Path(place.directory(name)) / "work.json").touch()
+    (Path(place.directory(refused)) / "rejected").touch()
+    program = script.cleanup_program(place, [live], 1, 30)
+    ended = subprocess.run(["sh", "-c", program], check=True, capture_output=True, text=True)
+    assert script.read_undelivered(f"Welcome\n{ended.stdout}") == [left]
+
+
+@pytest.mark.parametrize(
+    ("agent_exit", "exit_code", "tries"),
+    [(0, 0, 1), (exit_codes.DUPLICATE, exit_codes.DUPLICATE, 2), (77, 0, 1)],
+)
+def test_a_delivery_says_whether_reports_are_left(
+    tmp_path: Path, agent_exit: int, exit_code: int, tries: int
+) -> None:
+    place, name = ClusterPlace(root=str(tmp_path), owner="abc"), f"anygpu-{'1' * 32}-1"
+    directory = Path(place.directory(name))
+    directory.mkdir(parents=True)
+    (directory / "work.json").touch()
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import os, sys\nopen('tries', 'a').write('x')\n"
+        f"if {agent_exit} == 0: os.remove('work.json')\nsys.exit({agent_exit})\n"
+    )
+    program = script.delivery_program(name, place, str(agent), "http://127.0.0.1:9")
+    for _ in range(2):
+        assert subprocess.run(["sh", "-c", program], check=False).returncode == exit_code
+    assert (directory / "tries").read_text() == "x" * tries
 
 
 @pytest.mark.parametrize(
