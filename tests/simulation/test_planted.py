@@ -13,6 +13,7 @@ from anygpu.testing.simulation.world import Store
 SEEDS = 300
 LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds are gone through
     "the_next_attempt_starts_before_the_lease_has_run_out": 33,
+    "an_outage_of_a_backend_uses_up_retries": 127,
     "any_agent_may_claim": 33,
     "only_metrics_are_fenced": 45,
     "there_is_no_net_under_the_wake_ups": 5,

@@ -253,7 +253,7 @@ class TestSlurm(BackendContract):
         assert place.listener.ends == []
         await place.backend.terminate(handle)
         await place.backend.deliver(Handle(name=handle.name))  # at once, as the control loop does
-        await wait_until(lambda: len(place.listener.ends) == 1)
+        await wait_until(lambda: len(place.listener.ends) == 1, within_s=60)
         assert place.listener.ends[0]["outcome"] == "agent_lost"
 
     async def test_servers_that_share_a_cluster_do_not_see_each_others_attempts(
