@@ -38,6 +38,9 @@ AGENT_DIR, TICKET_DIR, ATTEMPT_DIR, CACHE_DIR = (
     f"/mnt/anygpu/{name}" for name in ("agent", "ticket", "attempt", "cache")
 )
 DEADLINE_SLACK_S = 600  # the agent stops the job itself earlier
+# A pod that requests no GPU must not use those of other pods. If NVIDIA's runtime is the default of a node, it gives a
+# container what NVIDIA_VISIBLE_DEVICES says, and most images with CUDA set it to "all".
+NO_GPUS = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,14 +203,11 @@ def _container(plan: PodPlan) -> Json:
     options = plan.options
     ticket = f"cp {TICKET_DIR}/{TICKET_FILE} {ATTEMPT_DIR}/{TICKET_FILE}"
     command = agent_command(f"{AGENT_DIR}/{AGENT_FILE}", ATTEMPT_DIR)
-    env = (
-        {"ANYGPU_CACHE_DIR": f"{CACHE_DIR}/files", "XDG_CACHE_HOME": CACHE_DIR} if options.cache_claim else {}
-    )
     return {
         "name": CONTAINER,
         "image": plan.launch.image or options.image,
         "command": ["/bin/sh", "-c", f"umask 077; {ticket} && {{ {command}; }}"],
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "env": [{"name": name, "value": value} for name, value in _environment(plan).items()],
         "workingDir": ATTEMPT_DIR,
         "resources": _resources(plan),
         "securityContext": _container_security(options),
@@ -215,6 +215,12 @@ def _container(plan: PodPlan) -> Json:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(options),
     }
+
+
+def _environment(plan: PodPlan) -> dict[str, str]:
+    caches = {"ANYGPU_CACHE_DIR": f"{CACHE_DIR}/files", "XDG_CACHE_HOME": CACHE_DIR}
+    environment = caches if plan.options.cache_claim else {}
+    return environment if _gpu_count(plan.launch) else {**environment, **NO_GPUS}
 
 
 def _resources(plan: PodPlan) -> Json:

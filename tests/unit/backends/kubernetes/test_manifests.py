@@ -42,11 +42,12 @@ def cluster() -> ClusterState:
     return read_state(recorded("nodes"), recorded("pods"), "nvidia.com/gpu")
 
 
-def plan(name: str = "n1-standard-8", *, spot: bool = False, **options: Any) -> PodPlan:
+def plan(name: str = "n1-standard-8", *, spot: bool = False, gpus: int = 1, **options: Any) -> PodPlan:
     chosen = KubernetesOptions.model_validate(options)
+    gpu = Gpu(count=gpus) if gpus else None
     pool = next(p for p in cluster().pools(KubernetesOptions()) if p.name == name and p.is_spot is spot)
     return PodPlan(
-        launch=launch(Resources(gpu=Gpu(count=1), disk_gib=20), image="nvcr.test/pytorch:1"),
+        launch=launch(Resources(gpu=gpu, disk_gib=20), image="nvcr.test/pytorch:1"),
         pool=pool,
         options=chosen,
         namespace="ml",
@@ -94,6 +95,18 @@ def test_the_pod_has_the_resources_of_the_job_and_shared_memory() -> None:
     ]
     assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("trainer", True)
     assert (pod["priorityClassName"], pod["imagePullSecrets"]) == ("low", [{"name": "registry"}])
+
+
+def environment(made: PodPlan) -> dict[str, str]:
+    [container] = build_job(made)["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def test_a_pod_without_gpus_hides_those_of_its_node() -> None:
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+    assert environment(plan(gpus=0)) == hidden
+    assert environment(plan(gpus=0, cache_claim="cache")).items() > hidden.items()
+    assert environment(plan(gpus=1)) == {}
 
 
 def test_a_pod_with_a_user_keeps_the_restricted_pod_security_standard() -> None:
