@@ -159,20 +159,21 @@ def _build_offer(
     node = pool.first
     free, reason = free_places(pool, state, need, options)
     scales = options.autoscale_wait_s > 0 and free == 0
+    price = pod_price_microusd(pool, need, options)
     return Offer(
         backend=backend,
         name=pool.name,
         region=node.region,
         zone=node.zone,
         gpu_kind=node.product,
-        gpu_count=node.gpu_count,
+        gpu_count=_gpu_count(pool, need) if price else node.gpu_count,
         gpu_memory_gib=node.gpu_memory_gib,
         driver=node.driver,
         cpus=min(each.allocatable.get("cpu", 0.0) for each in pool.nodes),
         memory_gib=_smallest_gib(pool, "memory"),
         disk_gib=math.floor(_smallest_gib(pool, "ephemeral-storage")),
         interruptible=pool.is_spot,
-        price_microusd_per_hour=_price(pool, options),
+        price_microusd_per_hour=price,
         free=None if scales else free,
         wait_reason=reason,
         expected_wait_s=options.autoscale_wait_s if scales else 0.0,
@@ -226,7 +227,26 @@ def _smallest_gib(pool: NodePool, resource: str) -> float:
     return round(min(node.allocatable.get(resource, 0.0) for node in pool.nodes) / GIB, 2)
 
 
-def _price(pool: NodePool, options: KubernetesOptions) -> int:
+def pod_price_microusd(pool: NodePool, need: Resources, options: KubernetesOptions) -> int:
+    """Return the price of an hour of a job's pod: its share of the node, by GPUs, or by CPUs if it has no GPU."""
+    gpus, node_gpus = need.gpu.count if need.gpu else 0, pool.first.gpu_count
+    if gpus and node_gpus:
+        share = gpus / node_gpus
+    else:
+        node_cpus = min(node.allocatable.get("cpu", 0.0) for node in pool.nodes)
+        share = (need.cpus or options.cpus) / node_cpus if node_cpus else 1.0
+    node_price = _node_price_microusd(pool, options)
+    # The smallest share of a node with a price has a price too: an offer of price 0 counts as one without.
+    return max(min(1, node_price), round(node_price * min(1.0, share)))
+
+
+def _gpu_count(pool: NodePool, need: Resources) -> int:
+    """Return how many GPUs the price of a pod is for. Without a price, the offer has all GPUs, which jobs share."""
+    gpus = need.gpu.count if need.gpu else 0
+    return min(gpus, pool.first.gpu_count) if gpus else pool.first.gpu_count
+
+
+def _node_price_microusd(pool: NodePool, options: KubernetesOptions) -> int:
     prices = parse_pairs(options.prices_microusd_per_hour)
     named = prices.get(pool.name) or prices.get(pool.first.instance_type) or prices.get(pool.first.product)
     return options.price_microusd_per_hour if named is None else int(named)

@@ -116,10 +116,14 @@ class KubernetesOptions(BaseModel):
     )
     interconnect: Interconnect = interconnect_field()
     price_microusd_per_hour: int = Field(
-        0, ge=0, description="price of one node hour in micro-dollars, for cost accounting"
+        0,
+        ge=0,
+        description="price of an hour of a whole node in micro-dollars, for cost accounting; a pod costs its share of "
+        "the node by GPUs, and one without GPUs by CPUs",
     )
     prices_microusd_per_hour: tuple[NamedPrice, ...] = Field(
-        (), description="prices of nodes by GPU model or instance type, as name=price; they take precedence"
+        (),
+        description="prices of whole nodes by GPU model or instance type, as name=price; they take precedence",
     )
     relay: Literal["", "storage"] = Field(
         "",

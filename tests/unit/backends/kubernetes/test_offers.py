@@ -102,7 +102,7 @@ def test_an_autoscaler_turns_a_full_kind_into_a_wait() -> None:
 
 def test_prices_by_name_win_over_the_general_one() -> None:
     priced = offers(
-        ONE_GPU,
+        Resources(cpus=8),
         price_microusd_per_hour=5,
         prices_microusd_per_hour=["NVIDIA-A100-SXM4-80GB=7", "n1-standard-8=9"],
     )
@@ -111,6 +111,36 @@ def test_prices_by_name_win_over_the_general_one() -> None:
         "cpu-8": 5,
         "n1-standard-8": 9,
     }
+
+
+@pytest.mark.parametrize(
+    ("need", "price"),
+    [
+        (ONE_GPU, 4_000_000),
+        (Resources(gpu=Gpu(count=1), cpus=8), 4_000_000),  # jobs with GPUs share the node by GPUs
+        (Resources(gpu=Gpu(count=2)), 8_000_000),
+        (Resources(gpu=Gpu(count=3)), 8_000_000),  # does not fit, and no pod costs more than its node
+        (Resources(), 2_000_000),  # the option `cpus` says what a job requests by default
+        (Resources(cpus=4), 4_000_000),
+        (Resources(gpu=Gpu(count=1), nodes=2), 4_000_000),  # of each pod
+    ],
+)
+def test_a_pod_costs_its_share_of_a_node(need: Resources, price: int) -> None:
+    made = offers(need, price_microusd_per_hour=8_000_000, cpus=2)
+    assert made["2xNVIDIA-A100-SXM4-80GB", False].price_microusd_per_hour == price
+
+
+def test_an_offer_has_as_many_gpus_as_its_price_is_for() -> None:
+    priced = offers(ONE_GPU, price_microusd_per_hour=8_000_000)["2xNVIDIA-A100-SXM4-80GB", False]
+    too_many = offers(Resources(gpu=Gpu(count=3)), price_microusd_per_hour=8_000_000)
+    assert priced.gpu_count == 1
+    assert too_many["2xNVIDIA-A100-SXM4-80GB", False].gpu_count == 2
+    assert offers(ONE_GPU)["2xNVIDIA-A100-SXM4-80GB", False].gpu_count == 2
+
+
+def test_a_small_share_of_a_node_with_a_price_is_not_free_of_charge() -> None:
+    assert offers(ONE_GPU, price_microusd_per_hour=1)["2xNVIDIA-A100-SXM4-80GB", False].is_paid
+    assert not offers(ONE_GPU)["2xNVIDIA-A100-SXM4-80GB", False].is_paid
 
 
 def test_the_node_selector_leaves_out_other_nodes() -> None:
