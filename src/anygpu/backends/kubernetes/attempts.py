@@ -181,6 +181,7 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Disconnect from the cluster. The pods keep running."""
+        await self._lists.close()
         if self._opened is not None:
             cluster, tracker = self._opened
             await tracker.close()

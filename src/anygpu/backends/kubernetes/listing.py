@@ -2,37 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
+from anygpu.backends.batch.shared_query import SharedQuery
 from anygpu.backends.kubernetes.cluster import ALL_NAMESPACES, AccessDenied, Cluster
 from anygpu.backends.kubernetes.nodes import NodeInfo, read_demand, read_node
 from anygpu.backends.kubernetes.offers import PLACE_LABEL, ClusterState, PodUse, join_state, sum_use
-
-T = TypeVar("T")
-
-
-class _Snapshot(Generic[T]):
-    """The result of a request that several callers share, with its age."""
-
-    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
-        self._read = read
-        self._lock = asyncio.Lock()
-        self._last: tuple[float, T] | None = None
-
-    @property
-    def read_at(self) -> float:
-        """When the last request was sent, by the monotonic clock."""
-        return self._last[0] if self._last else 0.0
-
-    async def get(self, max_age_s: float) -> T:
-        asked = time.monotonic()
-        async with self._lock:
-            if self._last is None or self._last[0] < asked - max_age_s:
-                began = time.monotonic()
-                self._last = began, await self._read()
-            return self._last[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +28,28 @@ class ClusterLists:
     def __init__(self, connect: Callable[[], Cluster], gpu_resource: str) -> None:
         self._connect = connect
         self._gpu_resource = gpu_resource
-        self._nodes = _Snapshot(self._list_nodes)
-        self._use = _Snapshot(self._list_use)
+        self._nodes = SharedQuery(self._list_nodes)
+        self._use = SharedQuery(self._list_use)
         self._launched: list[tuple[float, str]] = []  # when, and the place of a pod that is not listed yet
 
     async def nodes(self, max_age_s: float) -> ListedNodes:
         """Return the nodes of the cluster, at most `max_age_s` old."""
-        return await self._nodes.get(max_age_s)
+        return await self._nodes.get(time.monotonic() - max_age_s)
 
     async def state(self, max_age_s: float) -> ClusterState:
         """Return the nodes and what pods request of them, at most `max_age_s` old."""
-        nodes, use = await asyncio.gather(self._nodes.get(max_age_s), self._use.get(max_age_s))
-        self._launched = [each for each in self._launched if each[0] >= self._use.read_at]
+        newer_than = time.monotonic() - max_age_s
+        nodes, use = await asyncio.gather(self._nodes.get(newer_than), self._use.get(newer_than))
+        self._launched = [each for each in self._launched if each[0] >= self._use.result_at]
         return join_state(nodes.state.nodes, use, [place for _, place in self._launched])
 
     def add_launched(self, place: str, pods: int) -> None:
         """Count pods that were just created, until a list has them."""
         self._launched += [(time.monotonic(), place)] * pods
+
+    async def close(self) -> None:
+        await self._nodes.close()
+        await self._use.close()
 
     async def _list_nodes(self) -> ListedNodes:
         nodes, _ = await self._connect().list_objects(

@@ -3,10 +3,10 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
+from anygpu.backends.batch.shared_query import SharedQuery, retrieve_exception
 from anygpu.backends.slurm import script
 from anygpu.backends.slurm.parse import (
     ACCOUNTING_FIELDS,
@@ -28,9 +28,7 @@ from anygpu.backends.slurm.preemption import BY_QOS, QosPreemption, mark_preempt
 from anygpu.backends.slurm.shell import ClusterShell, ShellResult
 from anygpu.errors import AnygpuError, BackendUnavailable
 
-T = TypeVar("T")
 FACTS_AGE_S, STALE_FACTS_S = 10.0, 60.0
-REFRESH_DELAY_S = 1.0  # a query in the background must not slow down the job that is just being submitted
 ACCOUNTING_GATHER_S = 0.05
 ACCOUNTING_PAUSE_S = 600.0  # without another try, after sacct has failed
 ACCOUNTING_DAYS = 14
@@ -39,61 +37,6 @@ NO_COMMAND = 127
 CONFIG = "SLURM_VERSION|KillWait|PreemptMode|PreemptType"
 # Its database may be down; offers must not wait long for it.
 LIMITED_SACCTMGR = "$(command -v timeout >/dev/null 2>&1 && echo timeout 5) sacctmgr"
-
-
-class SharedQuery(Generic[T]):
-    """Runs a query at most once at a time, and shares its result among all callers."""
-
-    def __init__(self, fetch: Callable[[], Awaitable[T]]) -> None:
-        self._fetch = fetch
-        self._task: asyncio.Task[T] | None = None
-        self._task_started_at = float("-inf")
-        self._result: T | None = None
-        self._result_at = float("-inf")
-        self.count = 0
-
-    async def get(self, newer_than: float) -> T:
-        """Return a result that was requested after `newer_than` (monotonic clock)."""
-        if self._result is not None and self._result_at > newer_than:
-            return self._result
-        if self._task is not None and not self._task.done() and self._task_started_at <= newer_than:
-            await asyncio.wait([self._task])
-        return await asyncio.shield(self._start())
-
-    async def get_recent(self, fresh_s: float, stale_s: float) -> T:
-        """Return the last result at once if it is at most `stale_s` old; ask again if it is older than `fresh_s`."""
-        now = time.monotonic()
-        if self._result is None or self._result_at <= now - stale_s:
-            return await self.get(now - fresh_s)
-        if self._result_at <= now - fresh_s:
-            self._start(after_s=REFRESH_DELAY_S)
-        return self._result
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    def _start(self, after_s: float = 0) -> "asyncio.Task[T]":
-        if self._task is None or self._task.done():
-            self._task_started_at = time.monotonic()
-            self._task = asyncio.create_task(self._run(self._task_started_at, after_s))
-            self._task.add_done_callback(_retrieve_exception)
-        return self._task
-
-    async def _run(self, began_at: float, after_s: float) -> T:
-        if after_s:
-            await asyncio.sleep(after_s)
-        self.count += 1
-        result = await self._fetch()
-        self._result, self._result_at = result, began_at
-        return result
-
-
-def _retrieve_exception(task: "asyncio.Task[T]") -> None:
-    """Mark the task's exception as retrieved: every caller gets it, but a caller may have been cancelled."""
-    if not task.cancelled():
-        task.exception()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +138,7 @@ class ClusterQueries:
         if self._accounting is None:
             self._asked_names = set()
             self._accounting = asyncio.create_task(self._fetch_accounting(self._asked_names))
-            self._accounting.add_done_callback(_retrieve_exception)
+            self._accounting.add_done_callback(retrieve_exception)
         self._asked_names.add(name)
         return (await asyncio.shield(self._accounting)).get(name)
 
