@@ -192,9 +192,7 @@ def free_places(
     pool: NodePool, state: ClusterState, need: Resources, options: KubernetesOptions
 ) -> tuple[int | None, str]:
     """Return how many such jobs can start now, and why none can ("" if one can). None: not known."""
-    gpus = need.gpu.count if need.gpu else 0
-    tolerations = pool_tolerations(pool, options, gpus=gpus)
-    problems = {node.name: _node_problem(node, tolerations) for node in pool.nodes}
+    problems = _node_problems(pool, need, options)
     usable = [node for node in pool.nodes if not problems[node.name]]
     if not usable:
         return 0, "; ".join(f"node {name} {problem}" for name, problem in [*problems.items()][:3])
@@ -214,8 +212,15 @@ def free_places(
 def most_pods(pool: NodePool, need: Resources, options: KubernetesOptions) -> int:
     """Return how many such pods the nodes hold if nothing else runs there: the nodes that one job may have."""
     wanted = requested_amounts(need, options)
-    counts = [fitting_count(node.allocatable, wanted)[0] for node in pool.nodes if not node.problem]
+    problems = _node_problems(pool, need, options)
+    counts = [fitting_count(node.allocatable, wanted)[0] for node in pool.nodes if not problems[node.name]]
     return min(MAX_NODES, max(1, sum(counts)))
+
+
+def _node_problems(pool: NodePool, need: Resources, options: KubernetesOptions) -> dict[str, str]:
+    """Return why no such pod can start on each node ("" if one can), by the names of the nodes."""
+    tolerations = pool_tolerations(pool, options, gpus=need.gpu.count if need.gpu else 0)
+    return {node.name: _node_problem(node, tolerations) for node in pool.nodes}
 
 
 def _node_problem(node: NodeInfo, tolerations: Sequence[Json]) -> str:

@@ -241,3 +241,18 @@ def test_the_requests_of_a_pod_are_those_that_the_scheduler_counts() -> None:
 def test_a_job_may_have_as_many_nodes_as_the_cluster_has_room_for_its_pods() -> None:
     assert offers(ONE_GPU)["2xNVIDIA-A100-SXM4-80GB", False].max_nodes == 2
     assert offers(Resources(gpu=Gpu(count=2)))["2xNVIDIA-A100-SXM4-80GB", False].max_nodes == 1
+
+
+def test_a_job_with_several_nodes_counts_no_node_whose_taint_it_does_not_tolerate() -> None:
+    free = next(node for node in recorded("nodes") if node["metadata"]["name"] == "gpu-a")
+    metadata = {**free["metadata"], "name": "tainted"}
+    taints = [{"key": "team", "value": "vision", "effect": "NoSchedule"}]
+    both = state([free, {**free, "metadata": metadata, "spec": {**free["spec"], "taints": taints}}])
+
+    def most_nodes(*tolerations: str) -> int:
+        options = KubernetesOptions(tolerations=tolerations)
+        [offer] = build_offers(both, Resources(gpu=Gpu(count=2)), backend="lab", options=options)
+        return offer.max_nodes
+
+    assert most_nodes() == 1
+    assert most_nodes("team=vision") == 2
