@@ -238,8 +238,8 @@ def a_cancel_during_recovery_is_forgotten() -> list[Patch]:
 def user_errors_are_retried() -> list[Patch]:
     right = verdict.failure_of
 
-    def why(attempt: Any) -> Failure | None:
-        failure = right(attempt)
+    def why(view: Any, attempt: Any) -> Failure | None:
+        failure = right(view, attempt)
         if failure is not None and failure.blame is Blame.USER:
             return replace(failure, blame=Blame.INFRASTRUCTURE)
         return failure
@@ -254,7 +254,7 @@ def an_outage_of_a_backend_uses_up_retries() -> list[Patch]:
 
 @planted(1)
 def every_exit_is_a_success() -> list[Patch]:
-    return [(verdict, "_exit_failure", lambda attempt: None)]
+    return [(verdict, "_exit_failure", lambda attempt, need: None)]
 
 
 # -- money ------------------------------------------------------------------------------------------------------

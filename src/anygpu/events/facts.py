@@ -126,6 +126,7 @@ class MemoryUse:
 
     peak_bytes: int | None = None
     limit_bytes: int | None = None  # of the cgroup, the user or the machine, whichever is lowest
+    machine_bytes: int | None = None  # all memory of the machine
     oom_killed: bool | None = None  # whether the kernel killed a process of the job for lack of memory
 
 

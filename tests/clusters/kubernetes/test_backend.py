@@ -230,12 +230,16 @@ async def test_an_eviction_because_of_the_jobs_own_disk_use_is_not_a_preemption(
     assert not seen.preempted
 
 
-async def test_out_of_memory_is_named(place: KubernetesPlace) -> None:
+@pytest.mark.parametrize(("memory_gib", "blame"), [(0, Blame.INFRASTRUCTURE), (1, Blame.USER)])
+async def test_out_of_memory_is_the_jobs_fault_only_if_it_has_a_limit(
+    place: KubernetesPlace, memory_gib: float, blame: Blame
+) -> None:
+    place.backend = place.fresh_backend(memory_gib=memory_gib)
     handle = await launch_running(place)
     place.node.kill_out_of_memory(place.pod(handle.name))
     seen = await wait_for_state(place, handle, MachineState.EXITED)
     assert seen.end_cause is not None
-    assert (seen.end_cause.code, seen.preempted) == ("out_of_memory", False)
+    assert (seen.end_cause.code, seen.end_cause.blame, seen.preempted) == ("out_of_memory", blame, False)
     assert "OOMKilled" in seen.end_cause.message
 
 

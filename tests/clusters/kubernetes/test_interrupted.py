@@ -130,6 +130,19 @@ def test_an_interrupted_job_resumes_and_makes_the_same_model(
         product.admin.patch(Node, node, {"spec": {"unschedulable": None}})
 
 
+def test_a_job_that_exceeds_the_memory_it_requested_fails(cluster: Cluster) -> None:
+    product = cluster.product
+    job = product.submit("--gpu", "T4", "--memory", "1GiB")
+    product.wait_for_checkpoint(job)
+    pod, node = cluster.place(job)
+    kill_out_of_memory(cluster, pod, node)
+    ended = product.server.wait(job, "completed", "failed", within_s=120)
+    assert (ended["status"], ended["attempt"]) == ("failed", 1)
+    assert ended["failure"]["code"] == "out_of_memory"
+    assert "exceeded its memory limit" in ended["failure"]["message"]
+    product.wait_until_empty()
+
+
 def test_the_rights_of_the_manifest_are_enough(cluster: Cluster) -> None:
     shown = cluster.product.server.anygpu("backend", "check", "cluster")
     assert "T4" in shown

@@ -52,23 +52,27 @@ class JobMemory:
     def report(self, pid: int) -> dict[str, Any]:
         """Return what is known after process `pid` has ended: peak, limit, and whether the kernel killed it.
 
-        Values that are not known are null.
+        A limit below the memory of the machine is the job's own. Values that are not known are null.
         """
         children = _largest_child_bytes()
         largest = children if children > self._children_before else 0
         peak = max(self._sampled_peak, largest)
+        machine = self._machine_bytes()
         return {
             "peak": peak or None,
-            "limit": self._limit_bytes(),
+            "limit": self._limit_bytes(machine),
+            "machine": machine,
             "oom_killed": self._was_killed({pid, *self._pids}),
         }
 
-    def _limit_bytes(self) -> int | None:
+    def _machine_bytes(self) -> int | None:
         from anygpu.agent.host.telemetry import memory_usage
 
+        return memory_usage(self._root)["total"] or None
+
+    def _limit_bytes(self, machine: int | None) -> int | None:
         limits = [_read_number(self._root, f"{group}/{name}") for group, name in self._limit_files()]
         _, ulimit = resource.getrlimit(resource.RLIMIT_AS)
-        machine = memory_usage(self._root)["total"]
         known = [limit for limit in (*limits, ulimit, machine) if limit and 0 < limit < UNLIMITED_BYTES]
         return min(known, default=None)
 

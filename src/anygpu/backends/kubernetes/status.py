@@ -38,6 +38,7 @@ NO_ROOM_REASONS = ("OutOf", "UnexpectedAdmissionError", "TopologyAffinityError")
 # short of a resource may have them too ("which exceeds its request of 0"), so it is recognised by its beginning.
 OWN_FAULT = ("exceeds", "exceeded")
 NODE_PRESSURE = ("The node was low on resource", "The node had condition")
+OUT_OF_MEMORY = "OOMKilled"
 NO_PYTHON_CODE = 127
 # The program of the container could not be started: of containerd and CRI-O, and of Docker.
 NO_SHELL_REASONS = ("StartError", "ContainerCannotRun")
@@ -234,15 +235,15 @@ def _observe_ended(pod: Json, limits: StatusLimits) -> Observation:
         started_at_ms=_started_ms(pod),
         ended_at_ms=_time_ms(terminated.get("finishedAt")),
         failure=_start_failure(reason, terminated, detail, limits),
-        end_cause=_end_cause(reason, terminated, detail),
+        end_cause=_end_cause(pod, reason, detail),
     )
 
 
 def _end_text(pod: Json, reason: str, message: str, terminated: Json) -> str:
-    if reason == "OOMKilled":
-        return (
-            f"the container was killed because it exceeded its memory limit (OOMKilled) on node {_node(pod)}"
-        )
+    if reason == OUT_OF_MEMORY and (limit := _memory_limit(pod)):
+        return f"the container exceeded its memory limit of {limit} (OOMKilled) on node {_node(pod)}"
+    if reason == OUT_OF_MEMORY:
+        return f"the node {_node(pod)} ran out of memory, and the container was killed (OOMKilled)"
     if not terminated:
         return f"the pod failed on node {_node(pod)}: {reason} {message}"[:MESSAGE_CHARS].rstrip()
     code = terminated.get("exitCode")
@@ -274,11 +275,13 @@ def _start_failure(reason: str, terminated: Json, detail: str, limits: StatusLim
     return None
 
 
-def _end_cause(reason: str, terminated: Json, detail: str) -> Failure | None:
-    if reason != "OOMKilled":
+def _end_cause(pod: Json, reason: str, detail: str) -> Failure | None:
+    """Return why the container ended. It is the job's own fault if it used more memory than its limit."""
+    if reason != OUT_OF_MEMORY:
         return None
+    blame = Blame.USER if _memory_limit(pod) else Blame.INFRASTRUCTURE
     hint = "Request more memory (resources.memory, --memory), or use a smaller batch size or fewer data loader workers."
-    return Failure(code="out_of_memory", message=f"{detail}. {hint}", blame=Blame.INFRASTRUCTURE)
+    return Failure(code="out_of_memory", message=f"{detail}. {hint}", blame=blame)
 
 
 def _disruption(pod: Json) -> str:
@@ -320,8 +323,17 @@ def _node(pod: Json) -> str:
 
 def image_of(pod: Json) -> str:
     """Return the image of the job's container."""
+    return str(_container(pod).get("image", ""))
+
+
+def _memory_limit(pod: Json) -> str:
+    """Return the memory limit of the job's container; empty if neither the job nor the cluster has set one."""
+    return str(((_container(pod).get("resources") or {}).get("limits") or {}).get("memory", ""))
+
+
+def _container(pod: Json) -> Json:
     containers = (pod.get("spec") or {}).get("containers") or ()
-    return next((str(each.get("image", "")) for each in containers if each.get("name") == CONTAINER), "")
+    return next((each for each in containers if each.get("name") == CONTAINER), {})
 
 
 def _created(thing: Json) -> str | None:

@@ -276,7 +276,8 @@ def _used_job_spec(spec: Json) -> Json:
 
 def _used_pod_spec(spec: Json) -> Json:
     containers = [
-        {name: each.get(name) for name in ("name", "image")} for each in spec.get("containers") or ()
+        {name: each.get(name) for name in ("name", "image", "resources")}
+        for each in spec.get("containers") or ()
     ]
     return {"nodeName": spec.get("nodeName"), "containers": containers}
 

@@ -96,9 +96,10 @@ def _memory(reported: Any) -> MemoryUse | None:
     """Return the reported memory use, without values that are invalid."""
     if not isinstance(reported, dict):
         return None
-    peak, limit, killed = (reported.get(name) for name in ("peak", "limit", "oom_killed"))
+    peak, limit, machine, killed = (reported.get(name) for name in ("peak", "limit", "machine", "oom_killed"))
     return MemoryUse(
         peak_bytes=peak if is_count(peak) else None,
         limit_bytes=limit if is_count(limit) else None,
+        machine_bytes=machine if is_count(machine) else None,
         oom_killed=killed if isinstance(killed, bool) else None,
     )

@@ -52,7 +52,7 @@ def should_hold(view: JobView, attempt: AttemptView) -> bool:
         return False
     if attempt.lost is not None or not attempt.is_over or not is_remote(attempt.offer):
         return False
-    failure = failure_of(attempt)
+    failure = failure_of(view, attempt)
     return failure is not None and failure.blame is Blame.USER
 
 

@@ -1,6 +1,7 @@
 """Decide what the end of an attempt means for its job: complete, fail, cancel or retry. Pure functions."""
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from anygpu.control.policy import ControlPolicy
 from anygpu.errors import BackendUnavailable, LaunchError
@@ -14,9 +15,10 @@ from anygpu.events.facts import (
     is_killed,
 )
 from anygpu.events.view import AttemptView, JobView
-from anygpu.spec.sections import DEFAULT_RETRIES
+from anygpu.spec.sections import DEFAULT_RETRIES, Resources
 
-KILLED_CODE = "killed"
+GIB = 2**30
+KILLED_CODE, OUT_OF_MEMORY_CODE = "killed", "out_of_memory"
 SAME_TIME_S, SAME_TIME_FRACTION = 2.0, 0.2
 OUT_OF_MEMORY_HINT = (
     "Request more memory (resources.memory, --memory), or use a smaller batch size or fewer data "
@@ -56,7 +58,7 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     """Return what the end of `attempt`, the newest one, means for the job."""
     if view.cancel_requested:
         return Cancelled()
-    failure = failure_of(attempt)
+    failure = failure_of(view, attempt)
     if failure is None:
         return Completed()
     if failure.blame in (Blame.USER, Blame.PLATFORM):
@@ -83,10 +85,10 @@ def has_failed_before(view: JobView, attempt: AttemptView, failure: Failure) -> 
     Jobs that ask for more retries than usual are not checked.
     """
     unusual = view.spec.limits.max_retries > DEFAULT_RETRIES
-    if failure.code != KILLED_CODE or attempt.number < 2 or unusual:
+    if failure.code not in (KILLED_CODE, OUT_OF_MEMORY_CODE) or attempt.number < 2 or unusual:
         return False
     before = view.attempts[attempt.number - 2]
-    earlier = failure_of(before)
+    earlier = failure_of(view, before)
     same_kill = (before.signal, before.exit_code) == (attempt.signal, attempt.exit_code)
     return (
         earlier is not None and earlier.code == failure.code and same_kill and _is_same_point(before, attempt)
@@ -130,12 +132,12 @@ def is_outage(attempt: AttemptView) -> bool:
     return attempt.handle is None and attempt.lost is not None and attempt.lost.code == OUTAGE_CODE
 
 
-def failure_of(attempt: AttemptView) -> Failure | None:
-    """Return the failure of an ended attempt, or None if the attempt succeeded."""
+def failure_of(view: JobView, attempt: AttemptView) -> Failure | None:
+    """Return the failure of an ended attempt of a job, or None if the attempt succeeded."""
     if attempt.lost is not None:
         return attempt.lost
     if attempt.outcome == "exited":
-        return _exit_failure(attempt)
+        return _exit_failure(attempt, view.spec.resources)
     if attempt.outcome == "stopped":
         return _stop_failure(attempt)
     if attempt.outcome == "timeout":
@@ -152,7 +154,7 @@ def failure_of(attempt: AttemptView) -> Failure | None:
     return Failure(code=attempt.outcome or "unknown", message=message, blame=Blame.INFRASTRUCTURE)
 
 
-def _exit_failure(attempt: AttemptView) -> Failure | None:
+def _exit_failure(attempt: AttemptView, need: Resources) -> Failure | None:
     if attempt.exit_code == 0:
         return None
     killed = is_killed(attempt.exit_code, attempt.signal)
@@ -164,7 +166,10 @@ def _exit_failure(attempt: AttemptView) -> Failure | None:
             else _exit_text(attempt)
         )
         text = f"{what}{_memory_text(attempt.memory)}; the kernel reports an out-of-memory kill"
-        return Failure(code="out_of_memory", message=f"{text}. {OUT_OF_MEMORY_HINT}", blame=Blame.USER)
+        blame = Blame.USER
+        if not _exceeded_own_memory(attempt.memory, need):
+            text, blame = f"{text}, because the machine ran out of memory", Blame.INFRASTRUCTURE
+        return Failure(code=OUT_OF_MEMORY_CODE, message=f"{text}. {OUT_OF_MEMORY_HINT}", blame=blame)
     if killed:
         text = f"the process was killed by signal {number}{_node_text(attempt)}{_memory_text(attempt.memory)}"
         return Failure(code=KILLED_CODE, message=text, blame=Blame.INFRASTRUCTURE)
@@ -185,12 +190,24 @@ def _node_text(attempt: AttemptView) -> str:
     return f" on node {ends.index(end)}" if end in ends else ""
 
 
+def _exceeded_own_memory(memory: MemoryUse, need: Resources) -> bool:
+    """Return whether the job used more memory than it may, rather than the machine running out of it.
+
+    It may use what the limit of its cgroup allows. Not every backend sets one, so what it requested counts too.
+    """
+    if memory.machine_bytes is None:  # of an older agent
+        return True
+    has_own_limit = memory.limit_bytes is not None and memory.limit_bytes < memory.machine_bytes
+    requested = (need.memory_gib or inf) * GIB
+    return has_own_limit or (memory.peak_bytes or 0) > requested
+
+
 def _memory_text(memory: MemoryUse | None) -> str:
     """Return how much memory the job used, as the continuation of a sentence; empty if it is not known."""
     if memory is None or not memory.peak_bytes:
         return ""
-    peak = f"{memory.peak_bytes / 2**30:.1f}"
-    limit = f" of {memory.limit_bytes / 2**30:.1f}" if memory.limit_bytes else ""
+    peak = f"{memory.peak_bytes / GIB:.1f}"
+    limit = f" of {memory.limit_bytes / GIB:.1f}" if memory.limit_bytes else ""
     return f"; its memory peaked at {peak}{limit} GiB"
 
 

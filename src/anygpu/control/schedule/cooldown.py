@@ -76,10 +76,10 @@ class Cooldown:
 
         Each attempt counts once when it starts, once when it is launched, and once when it is over.
         """
-        attempts = [(v.id, v.newest_attempt) for v in views if v.newest_attempt is not None]
-        newest = {(job_id, each.number, _stage(each)): each for job_id, each in attempts}
+        attempts = [(v, v.newest_attempt) for v in views if v.newest_attempt is not None]
+        newest = {(view.id, each.number, _stage(each)): (view, each) for view, each in attempts}
         for key in sorted(newest.keys() - self._counted):
-            self._count(newest[key])
+            self._count(*newest[key])
         self._counted = set(newest)
 
     def blocked_offers(self) -> dict[OfferKey, str]:
@@ -100,14 +100,14 @@ class Cooldown:
         self._preempted = {place: until for place, until in self._preempted.items() if until > now}
         return frozenset(self._preempted)
 
-    def _count(self, attempt: AttemptView) -> None:
+    def _count(self, view: JobView, attempt: AttemptView) -> None:
         place = attempt.offer.key
         if attempt.claimant is not None:
             self._offers.forget_failures(place)
         if _stage(attempt) == LAUNCHED:
             self._backends.forget_failures(attempt.offer.backend)
             self._backends.unblock(attempt.offer.backend)
-        failure = failure_of(attempt) if attempt.is_over else None
+        failure = failure_of(view, attempt) if attempt.is_over else None
         if failure is None or failure.code in PLANNED_STOPS or attempt.makes_room_for:
             return
         if is_outage(attempt):

@@ -291,7 +291,7 @@ def _blocked_zones(view: JobView, policy: ControlPolicy, *, firm: bool) -> dict[
     times: dict[str, tuple[int, float]] = {}
     streaks: Counter[str] = Counter()
     for attempt in view.attempts:
-        zone, failure = zone_name(attempt.offer), failure_of(attempt) if attempt.is_over else None
+        zone, failure = zone_name(attempt.offer), failure_of(view, attempt) if attempt.is_over else None
         if attempt.training_at_ms is not None:
             streaks[zone] = 0
         if failure is None or failure.code in PLANNED_STOPS or failure.blame not in FAILED_BY_PLACE:

@@ -112,7 +112,7 @@ def describe_end(view: JobView, attempt: AttemptView) -> AttemptEnd | None:
         return None
     if attempt.outcome == "cancelled" or (attempt.lost is not None and attempt.lost.code == "cancelled"):
         return AttemptEnd("cancelled", "cancelled")
-    failure = attempt.failure or failure_of(attempt)
+    failure = attempt.failure or failure_of(view, attempt)
     if failure is None:
         return AttemptEnd("completed", "finished")
     return _describe_failure(attempt, failure)

@@ -16,6 +16,7 @@ from anygpu.backends.kubernetes.status import (
     observe_job_without_pod,
     observe_pod,
 )
+from anygpu.backends.kubernetes.tracker import keep_used_parts
 from anygpu.events.facts import Blame
 
 LIMITS = StatusLimits(start_limit_s=300, schedule_limit_s=300, image_of_job=True)
@@ -101,7 +102,17 @@ def test_out_of_memory_is_the_cause_of_the_end_and_no_preemption() -> None:
     assert (seen.state, seen.preempted) == (MachineState.EXITED, False)
     assert seen.end_cause is not None
     assert (seen.end_cause.code, seen.end_cause.blame) == ("out_of_memory", Blame.INFRASTRUCTURE)
+    assert seen.detail == "the node gpu-a ran out of memory, and the container was killed (OOMKilled)"
     assert seen.ended_at_ms is not None
+
+
+def test_a_container_that_exceeds_its_memory_limit_is_to_blame_itself() -> None:
+    pod = recorded("pod_oom_killed")
+    pod["spec"]["containers"][0]["resources"]["limits"] = {"memory": "16Gi"}
+    seen = observe_pod(keep_used_parts("Pod", pod), LIMITS, LONG_AGO)
+    assert seen.end_cause is not None
+    assert (seen.end_cause.code, seen.end_cause.blame) == ("out_of_memory", Blame.USER)
+    assert "exceeded its memory limit of 16Gi (OOMKilled) on node gpu-a" in seen.end_cause.message
 
 
 def test_an_eviction_under_pressure_is_a_preemption_and_one_for_own_excess_is_not() -> None:

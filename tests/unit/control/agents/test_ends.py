@@ -45,11 +45,11 @@ def test_a_long_message_is_cut() -> None:
     ("reported", "known"),
     [
         (
-            {"peak": 5, "limit": 9, "oom_killed": True},
-            MemoryUse(peak_bytes=5, limit_bytes=9, oom_killed=True),
+            {"peak": 5, "limit": 9, "machine": 12, "oom_killed": True},
+            MemoryUse(peak_bytes=5, limit_bytes=9, machine_bytes=12, oom_killed=True),
         ),
         ({"peak": -1, "limit": 2**60, "oom_killed": "yes"}, MemoryUse()),
-        ({"peak": 1.5, "limit": None}, MemoryUse()),
+        ({"peak": 1.5, "limit": None, "machine": -1}, MemoryUse()),
         ({}, MemoryUse()),
         ([1], None),
         ("much", None),

@@ -120,9 +120,10 @@ async def test_the_attempt_ends_with_its_last_node() -> None:
     assert await server.desk.end(key(0), {**DONE, "step": 7}) == {"ok": True, "wait": True}
     assert await server.orders(0) == await server.orders(1) == []
     assert await server.desk.end(key(1), DONE) == {"ok": True}
-    attempt = (await server.view()).attempts[0]
+    job = await server.view()
+    attempt = job.attempts[0]
     assert (attempt.is_over, attempt.outcome, attempt.exit_code, attempt.step) == (True, "exited", 0, 7)
-    assert failure_of(attempt) is None
+    assert failure_of(job, attempt) is None
     assert await server.orders(0) == [{"kind": "cancel", "reason": "ended"}]
 
 
@@ -141,7 +142,8 @@ async def test_a_failed_node_stops_the_others_and_is_the_cause() -> None:
     assert [await server.orders(node) for node in (0, 1, 2)] == [STOP, [], STOP]
     await server.desk.end(key(0), STOPPED_BY_PEER)
     await server.desk.end(key(2), STOPPED_BY_PEER)
-    failure = failure_of((await server.view()).attempts[0])
+    job = await server.view()
+    failure = failure_of(job, job.attempts[0])
     assert failure is not None
     assert (failure.code, failure.blame) == ("exit_code", Blame.USER)
 
@@ -152,7 +154,8 @@ async def test_a_killed_rank_is_retried_although_the_others_failed_by_themselves
         key(0), {"outcome": "exited", "exit_code": 1, "message": "connection closed by peer"}
     )
     await server.desk.end(key(1), {"outcome": "exited", "signal": 9})
-    failure = failure_of((await server.view()).attempts[0])
+    job = await server.view()
+    failure = failure_of(job, job.attempts[0])
     assert failure is not None
     assert (failure.code, failure.blame) == ("killed", Blame.INFRASTRUCTURE)
 
@@ -164,7 +167,8 @@ async def test_a_killed_node_is_the_cause_although_another_one_reported_its_end_
     )
     assert await server.orders(1) == STOP
     await server.desk.end(key(1), {"outcome": "exited", "exit_code": 137})
-    failure = failure_of((await server.view()).attempts[0])
+    job = await server.view()
+    failure = failure_of(job, job.attempts[0])
     assert failure is not None
     assert (failure.code, failure.blame) == ("killed", Blame.INFRASTRUCTURE)
 
@@ -187,7 +191,8 @@ async def test_the_time_limit_that_one_node_reaches_first_ends_the_job() -> None
     assert await server.orders(0) == [{"kind": "stop", "reason": "timeout"}]
     await server.desk.end(key(1), {"outcome": "timeout", "message": "timeout"})
     await server.desk.end(key(0), {"outcome": "timeout", "message": "timeout"})
-    failure = failure_of((await server.view()).attempts[0])
+    job = await server.view()
+    failure = failure_of(job, job.attempts[0])
     assert failure is not None
     assert (failure.code, failure.blame) == ("timeout", Blame.PLATFORM), "it is not tried again"
 

@@ -127,8 +127,8 @@ async def test_a_secret_that_is_not_there_ends_the_attempt_with_that_reason_and_
     server = await Server().submit(secrets=["HF_TOKEN"])
     with pytest.raises(SecretMissing):
         await server.claim()
-    attempt = (await server.journal.view(SYSTEM, "job")).attempts[0]
-    failure = failure_of(attempt)
+    job = await server.journal.view(SYSTEM, "job")
+    failure = failure_of(job, job.attempts[0])
     assert failure is not None
     assert (failure.code, failure.blame) == ("failed_to_start", Blame.USER)
     assert "HF_TOKEN" in failure.message

@@ -195,7 +195,28 @@ def test_a_kill_is_told_with_what_is_known_of_it(
     how: dict[str, Any], code: str, blame: Blame, message: str
 ) -> None:
     job = view(*training(), ended(**how))
-    assert failure_of(job.attempts[0]) == Failure(code=code, message=message, blame=blame)
+    assert failure_of(job, job.attempts[0]) == Failure(code=code, message=message, blame=blame)
+
+
+@pytest.mark.parametrize(
+    ("memory", "requested_gib", "blame"),
+    [
+        (replace(OOM, machine_bytes=64 * GIB), None, Blame.USER),  # the limit is the job's own
+        (replace(OOM, machine_bytes=32 * GIB), None, Blame.INFRASTRUCTURE),
+        (replace(OOM, machine_bytes=32 * GIB), 31, Blame.INFRASTRUCTURE),  # others used the rest
+        (replace(OOM, machine_bytes=32 * GIB), 16, Blame.USER),  # no limit kept the job within its request
+        (MemoryUse(machine_bytes=32 * GIB, oom_killed=True), None, Blame.INFRASTRUCTURE),
+        (MemoryUse(oom_killed=True), None, Blame.USER),  # of an older agent
+    ],
+)
+def test_a_job_is_to_blame_for_lack_of_memory_only_if_it_used_more_than_its_own(
+    memory: MemoryUse, requested_gib: float | None, blame: Blame
+) -> None:
+    job = view(*training(), ended(signal=9, memory=memory), resources={"memory": requested_gib})
+    failure = failure_of(job, job.attempts[0])
+    assert failure is not None
+    assert (failure.code, failure.blame) == ("out_of_memory", blame)
+    assert ("the machine ran out of memory" in failure.message) is (blame is Blame.INFRASTRUCTURE)
 
 
 @pytest.mark.parametrize(
@@ -206,10 +227,11 @@ def test_a_kill_is_told_with_what_is_known_of_it(
     ],
 )
 def test_a_failure_on_several_nodes_names_the_node(how: dict[str, Any], message: str) -> None:
-    attempt = view(*training(), ended(**how)).attempts[0]
+    job = view(*training(), ended(**how))
+    attempt = job.attempts[0]
     stopped = NodeView(outcome="stopped")
     failed = NodeView(outcome="exited", exit_code=attempt.exit_code, signal=attempt.signal)
-    failure = failure_of(replace(attempt, nodes=(stopped, failed)))
+    failure = failure_of(job, replace(attempt, nodes=(stopped, failed)))
     assert failure is not None
     assert failure.message == message
 
@@ -250,3 +272,13 @@ def test_the_same_kill_at_the_same_point_is_retried_once(job: JobView, retried: 
             "the process was killed by signal 9; the job is not tried again, because it failed twice at the same "
             "point"
         )
+
+
+@pytest.mark.parametrize("step", [40, 41])
+def test_a_machine_that_runs_out_of_memory_at_the_same_point_again_is_no_reason_for_another_try(
+    step: int,
+) -> None:
+    how: dict[str, Any] = {"signal": 9, "memory": replace(OOM, machine_bytes=32 * GIB)}
+    first = [*training(), ended(step=40, **how), released(), recovering()]
+    job = view(*first, *training(2), ended(2, step=step, **how))
+    assert isinstance(verdict(job, job.attempts[1]), Failed if step == 40 else Retry)
