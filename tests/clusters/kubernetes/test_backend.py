@@ -188,11 +188,12 @@ async def wait_until_nodes_are_listed(place: KubernetesPlace, count: int) -> Non
 
 
 async def test_an_image_that_cannot_be_pulled_fails_after_the_limit(place: KubernetesPlace) -> None:
-    place.backend = place.fresh_backend(start_limit_s=10)
+    place.backend = place.fresh_backend(start_limit_s=3600)
     launch = replace(new_launch(place), image="registry.test/bad:1")
     handle = await place.backend.launch(launch, await first_free_offer(place))
     pulling = await place.wait_for(handle, lambda seen: "ImagePullBackOff" in seen.detail)
     assert pulling.failure is None
+    place.backend = place.fresh_backend(start_limit_s=10)
     failed = await place.wait_for(handle, lambda seen: seen.failure is not None)
     assert failed.failure is not None
     assert (failed.failure.code, failed.failure.blame) == ("image", Blame.USER)
