@@ -1,5 +1,6 @@
 """Every test stays on loopback and away from the real user's files and cloud credentials."""
 
+import contextlib
 import gc
 import os
 import shutil
@@ -26,6 +27,13 @@ QUIET = {
 os.environ.update(QUIET)
 for name in [name for name in os.environ if name.startswith("ANYGPU_")]:
     del os.environ[name]
+
+with contextlib.suppress(ImportError):  # the environment of tests/trainers may not have it
+    from hypothesis import HealthCheck, settings
+
+    # How long an example takes says more about the load of the machine than about the code.
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
 
 _connect = socket.socket.connect
 PROGRAM_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
