@@ -99,7 +99,7 @@ class Server:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "anygpu.server"], env=self._environ, stdout=log, stderr=log
             )
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while True:
             assert self.process.poll() is None, self.log()
             assert time.monotonic() < end, self.log()
@@ -165,7 +165,7 @@ class Server:
     def events(self, job_id: str) -> list[dict[str, Any]]:
         return list(self.ask("GET", f"training/{job_id}/events?limit=1000")["events"])
 
-    def wait(self, job_id: str, *statuses: str, within_s: float = 60) -> dict[str, Any]:
+    def wait(self, job_id: str, *statuses: str, within_s: float = 90) -> dict[str, Any]:
         end = time.monotonic() + within_s
         while (job := self.job(job_id))["status"] not in statuses:
             assert time.monotonic() < end, f"{job}\n{self.log()}"
@@ -173,7 +173,7 @@ class Server:
         return job
 
     def until(
-        self, job_id: str, holds: Callable[[dict[str, Any]], bool], within_s: float = 30
+        self, job_id: str, holds: Callable[[dict[str, Any]], bool], within_s: float = 90
     ) -> dict[str, Any]:
         end = time.monotonic() + within_s
         while not holds(job := self.job(job_id)):

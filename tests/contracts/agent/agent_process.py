@@ -38,7 +38,7 @@ class Agent:
     def command(self) -> list[str]:
         return [sys.executable, "-I", "-S", str(AGENT)]
 
-    def finish(self, timeout_s: float = 30.0) -> int:
+    def finish(self, timeout_s: float = 90.0) -> int:
         assert self.process is not None
         _, errors = self.process.communicate(timeout=timeout_s)
         assert b"Traceback" not in errors, errors.decode()

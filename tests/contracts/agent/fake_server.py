@@ -116,7 +116,7 @@ class FakeServer:
             self.orders, self.version = list(orders), self.version + 1
             self.changed.notify_all()
 
-    def wait_for(self, truth: Callable[[], bool], timeout_s: float = 15.0) -> None:
+    def wait_for(self, truth: Callable[[], bool], timeout_s: float = 60.0) -> None:
         with self.changed:
             assert self.changed.wait_for(truth, timeout_s), (
                 f"never came true; log so far: {bytes(self.log)!r}"

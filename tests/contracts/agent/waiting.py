@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -14,7 +15,16 @@ def alive(pid: int) -> bool:
         return False
 
 
-def until(truth: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def spooled(directory: Path) -> bytes:
+    """The reports that an agent has stored in its directory and not removed yet."""
+    content = b""
+    for path in sorted((directory / "spool").glob("*.frames")):
+        with suppress(FileNotFoundError):
+            content += path.read_bytes()
+    return content
+
+
+def until(truth: Callable[[], bool], timeout_s: float = 60.0) -> None:
     limit = time.monotonic() + timeout_s
     while not truth():
         assert time.monotonic() < limit, "never came true"

@@ -35,7 +35,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(holds: Callable[[], Any], within_s: float = 30, what: str = "the condition") -> Any:
+def wait_until(holds: Callable[[], Any], within_s: float = 60, what: str = "the condition") -> Any:
     end = time.monotonic() + within_s
     while not (value := holds()):
         assert time.monotonic() < end, f"{what} did not become true within {within_s} s"

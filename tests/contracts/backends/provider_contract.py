@@ -152,7 +152,7 @@ async def cheapest(provider: Provider) -> Offer:
 
 async def until(provider: Provider, machine_id: str, power: PowerState) -> CloudMachine:
     """The machine, once it has this power and an address."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             for machine in await provider.machines():
                 if machine.id == machine_id and machine.power is power and machine.address:
@@ -161,14 +161,14 @@ async def until(provider: Provider, machine_id: str, power: PowerState) -> Cloud
 
 
 async def gone(provider: Provider, machine_id: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while any(m.id == machine_id and m.power is not PowerState.ENDED for m in await provider.machines()):
             await asyncio.sleep(0.05)
 
 
 async def said(provider: Provider, machine: CloudMachine, command: str) -> str:
     """What a command prints there. Port and key may come a moment after the machine is called running."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 connection = await logged_in(provider, machine, KEY)

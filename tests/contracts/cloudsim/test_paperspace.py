@@ -43,7 +43,7 @@ async def created(api: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
 
 
 async def until(api: httpx.AsyncClient, id: str, state: str) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = (await api.get(f"/machines/{id}")).json()
             if found.get("state") == state:
@@ -52,7 +52,7 @@ async def until(api: httpx.AsyncClient, id: str, state: str) -> dict[str, Any]:
 
 
 async def gone(api: httpx.AsyncClient, id: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await api.get(f"/machines/{id}")).status_code != 404:
             await asyncio.sleep(0.02)
 
@@ -60,7 +60,7 @@ async def gone(api: httpx.AsyncClient, id: str) -> None:
 async def ran(sim: CloudSim, address: str, command: str) -> str:
     """Run a command, retrying while the startup script has not yet added the key."""
     port = sim.options.ssh_port
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 shell = await asyncssh.connect(

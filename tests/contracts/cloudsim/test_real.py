@@ -54,7 +54,7 @@ async def rented(sim: CloudSim, script: str = "", notices: str = "aws", **more: 
     return instance
 
 
-async def until(holds: object, within_s: float = 10) -> None:
+async def until(holds: object, within_s: float = 60) -> None:
     assert callable(holds)
     async with asyncio.timeout(within_s):
         while not holds():
@@ -142,7 +142,7 @@ async def test_preemption_kills_all_processes_and_closes_connections(sim: CloudS
         running = asyncio.create_task(shell.run("sleep 603"))
         await until(lambda: len(processes(sim, instance)) >= 4)
         sim.preempt(instance.id, notice_s=0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await shell.wait_closed()
         with suppress(asyncssh.Error):
             await running
@@ -182,18 +182,22 @@ async def test_a_machine_that_ends_with_a_cut_network_sends_nothing(sim: CloudSi
     await until(lambda: instance.state is InstanceState.ENDED)
     assert not shell.is_closed()
     sim.reconnect(instance.id)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await shell.wait_closed()
 
 
 async def test_an_ssh_port_can_be_closed_for_a_while(sim: CloudSim) -> None:
     instance = await rented(sim)
-    await sim.refuse_ssh(instance.id, for_s=0.2)
+    await sim.refuse_ssh(instance.id, for_s=3)
     with pytest.raises(ConnectionRefusedError):
         await connected(instance)
-    await asyncio.sleep(0.3)
-    async with connected(instance) as shell:
-        assert (await shell.run("echo in")).stdout == "in\n"
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(ConnectionRefusedError):
+                async with connected(instance) as shell:
+                    assert (await shell.run("echo in")).stdout == "in\n"
+                    return
+            await asyncio.sleep(0.1)
 
 
 async def test_output_continues_after_the_other_output_was_closed(sim: CloudSim) -> None:

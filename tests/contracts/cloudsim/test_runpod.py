@@ -41,7 +41,7 @@ async def created(api: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
 
 
 async def until(api: httpx.AsyncClient, id: str, status: str) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = (await api.get(f"/v2/pods/{id}")).json()
             if found["status"] == status:

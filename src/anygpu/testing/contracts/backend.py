@@ -16,6 +16,7 @@ from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 NEED = Resources()
+LIMIT_S = 60.0  # far above what any step takes, as the machine may be busy
 BUSY = (MachineState.PENDING, MachineState.RUNNING)
 
 
@@ -46,12 +47,20 @@ def new_launch(place: BackendUnderTest, number: int = 1) -> LaunchRequest:
 
 
 async def first_free_offer(place: BackendUnderTest) -> Offer:
-    offers = await place.backend.offers(NEED)
-    return next(offer for offer in offers if offer.free is None or offer.free > 0)
+    """Return an offer that is free, as soon as a place that has not answered yet has one."""
+    end = time.monotonic() + LIMIT_S
+    while True:
+        offers = await place.backend.offers(NEED)
+        free = next((offer for offer in offers if offer.free is None or offer.free > 0), None)
+        if free is not None:
+            return free
+        if time.monotonic() > end:
+            raise AssertionError(f"no offer is free: {[offer.wait_reason for offer in offers]}")
+        await asyncio.sleep(0.1)
 
 
 async def wait_for_state(
-    place: BackendUnderTest, handle: Handle, *states: MachineState, within_s: float = 20
+    place: BackendUnderTest, handle: Handle, *states: MachineState, within_s: float = LIMIT_S
 ) -> Observation:
     end = time.monotonic() + within_s
     observed = await place.backend.probe(handle)
@@ -63,7 +72,7 @@ async def wait_for_state(
     return observed
 
 
-async def wait_until(holds: Callable[[], bool], within_s: float = 20) -> None:
+async def wait_until(holds: Callable[[], bool], within_s: float = LIMIT_S) -> None:
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:

@@ -69,7 +69,7 @@ class ConnectionRig:
         return made
 
     async def settled(self, link: SshLink) -> LinkState:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             return await link.wait_ready()
 
 
@@ -77,7 +77,7 @@ def vars_of(timing: SshTiming) -> dict[str, Any]:
     return {name: getattr(timing, name) for name in SshTiming.__slots__}
 
 
-async def eventually(holds: Callable[[], object], within_s: float = 15) -> None:
+async def eventually(holds: Callable[[], object], within_s: float = 60) -> None:
     end = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end, "it did not come true in time"
