@@ -16,11 +16,13 @@ from tests.acceptance.machines.cloud import Server
 from tests.acceptance.machines.host_group import HostGroup, open_host_group
 from tests.trainers.ranks_job import FOUR_PROCESSES, ONE_PROCESS, TWO_PROCESSES, has_trained, ranks_job
 
+LIMIT_S = 240  # six processes import torch for each start, on two cores beside another test
+
 
 async def main(python: str, folder: Path) -> None:
     server = Server(folder, "", ANYGPU_CONTROL__SAFETY_NET_S="0.5", ANYGPU_LOCAL__ENABLED="true")
     try:
-        async with open_host_group(server, folder, 2, cpus=2) as lab:
+        async with open_host_group(server, folder, 2, cpus=2, limit_s=LIMIT_S) as lab:
             print(json.dumps(await _run_all(lab, python)), flush=True)
     finally:
         server.stop()

@@ -11,6 +11,7 @@ from tests.trainers.ranks_job import check_resumed_after_kill, check_same_result
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER_PYTHON = ROOT / ".venv" / "bin" / "python"
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1400,
         check=False,
     )
     assert done.returncode == 0, done.stderr

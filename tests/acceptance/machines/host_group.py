@@ -81,10 +81,13 @@ def expected_sum(ranks: int, steps: int) -> int:
 
 
 class HostGroup:
-    """The backend `lab` of a server: several hosts, each with `cpus` CPU slots."""
+    """The backend `lab` of a server: several hosts, each with `cpus` CPU slots.
 
-    def __init__(self, server: Server, hosts: list[SshTestHost], folder: Path) -> None:
-        self.server, self.hosts, self.folder = server, hosts, folder
+    `limit_s` is how long each step of a job may take.
+    """
+
+    def __init__(self, server: Server, hosts: list[SshTestHost], folder: Path, limit_s: float) -> None:
+        self.server, self.hosts, self.folder, self.limit_s = server, hosts, folder, limit_s
 
     async def submit(self, nodes: int, steps: int = 10, **fields: Any) -> str:
         spec = {
@@ -99,18 +102,20 @@ class HostGroup:
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         return await asyncio.to_thread(self.server.ask, method, path, body)
 
-    async def wait_until(self, job_id: str, condition: Any, within_s: float = 40) -> dict[str, Any]:
-        found: dict[str, Any] = await asyncio.to_thread(self.server.until, job_id, condition, within_s)
+    async def wait_until(self, job_id: str, condition: Any) -> dict[str, Any]:
+        found: dict[str, Any] = await asyncio.to_thread(self.server.until, job_id, condition, self.limit_s)
         return found
 
     async def wait_ended(self, job_id: str, status: str) -> dict[str, Any]:
-        found: dict[str, Any] = await asyncio.to_thread(self.server.wait, job_id, status, within_s=40)
+        found: dict[str, Any] = await asyncio.to_thread(
+            self.server.wait, job_id, status, within_s=self.limit_s
+        )
         return found
 
     async def pid_of(self, attempt: int, rank: int, folder: Path | None = None) -> int:
         """The process of a rank, once it runs."""
         path = (folder or self.folder) / f"{attempt}-{rank}.pid"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(self.limit_s):
             while not path.exists() or not path.read_text():
                 await asyncio.sleep(0.02)
         return int(path.read_text())
@@ -130,7 +135,7 @@ class HostGroup:
 
 @asynccontextmanager
 async def open_host_group(
-    server: Server, folder: Path, count: int, cpus: int = 1, name: str = "lab"
+    server: Server, folder: Path, count: int, cpus: int = 1, name: str = "lab", limit_s: float = 90
 ) -> AsyncIterator[HostGroup]:
     async with AsyncExitStack() as stack:
         hosts = [
@@ -145,6 +150,6 @@ async def open_host_group(
         }
         await asyncio.to_thread(server.ask, "POST", "backends", body)
         try:
-            yield HostGroup(server, hosts, folder)
+            yield HostGroup(server, hosts, folder, limit_s)
         finally:
             await asyncio.to_thread(server.anygpu, "backend", "rm", name, "--force")

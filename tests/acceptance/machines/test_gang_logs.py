@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.machines.cloud import Server
 from tests.acceptance.machines.host_group import expected_sum, open_host_group
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.extended

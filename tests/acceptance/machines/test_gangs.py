@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.machines.cloud import Server
 from tests.acceptance.machines.host_group import expected_sum, open_host_group
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_two_ranks_work_together_and_the_job_completes(server: Server, tmp_path: Path) -> None:
