@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.waiting import alive
+from tests.contracts.agent.waiting import alive, spooled, until
 
 from anygpu.agent import exit_codes
 
@@ -28,7 +27,7 @@ def test_reports_of_a_killed_agent_are_delivered_and_its_job_is_killed(play: Pla
     process = agent.start()
     agent.server.wait_for(lambda: agent.server.log.endswith(b"\n"))
     agent.server.stop()
-    time.sleep(0.7)
+    until(lambda: b"more" in spooled(agent.directory))
     process.kill()
     process.wait()
     agent.server.listen()

@@ -47,14 +47,13 @@ def pids(agent: Agent, count: int) -> list[int]:
 
 
 def test_cancel_acts_at_once_and_kills_a_script_that_ignores_it(play: Play) -> None:
-    agent = play({"code": STUBBORN, "grace_s": 0.3}, heartbeat_s=20)
+    agent = play({"code": STUBBORN, "grace_s": 0.3}, heartbeat_s=1000, lease_s=3000, telemetry_every_s=1000)
     agent.start()
     [pid] = pids(agent, 1)
-    time.sleep(0.2)
-    began = time.monotonic()
+    until(lambda: ("GET", "/agent/v1/orders") in agent.server.requests)
+    time.sleep(0.5)  # the reports of the start have been answered by now
     agent.server.order({"kind": "cancel"})
-    assert agent.finish() == 0
-    assert time.monotonic() - began < 15  # not at the next heartbeat, which is 20 s away
+    assert agent.finish() == 0  # soon, not at the next heartbeat
     assert not alive(pid)
     assert agent.server.end is not None
     assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("cancelled", 9)
@@ -129,10 +128,8 @@ def test_a_script_in_a_shell_gets_sigterm_once_and_its_whole_grace_time(play: Pl
 
 
 def test_a_child_that_keeps_the_output_open_does_not_keep_the_job_open(play: Play) -> None:
-    agent = play({"shell": "sleep 60 & echo done", "grace_s": 0.5})
-    began = time.monotonic()
-    assert agent.run() == 0
-    assert time.monotonic() - began < 30  # not when the child ends, which is a minute away
+    agent = play({"shell": "sleep 600 & echo done", "grace_s": 0.5})
+    assert agent.run() == 0  # soon, not when the child ends
     assert bytes(agent.server.log) == b"done\n"
 
 
@@ -162,7 +159,7 @@ anygpu.checkpoint("last.pt", step=step)
 
 
 def test_a_timeout_ends_a_job_that_does_not_stop_by_itself(play: Play) -> None:
-    agent = play({"code": STUBBORN, "grace_s": 0.2, "timeout_s": 0.5})
+    agent = play({"code": STUBBORN, "grace_s": 0.2, "timeout_s": 5})
     assert agent.run() == 0
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "timeout"

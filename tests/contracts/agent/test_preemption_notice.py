@@ -86,7 +86,7 @@ def test_a_script_that_ignores_a_short_notice_is_killed_and_its_files_are_upload
     watching(agent, "aws")
     agent.start(**metadata.env)
     agent.server.wait_for(is_on(agent))
-    metadata.take_back(6)
+    metadata.take_back(14)
     gone_at = metadata.gone_at
     assert gone_at is not None
     assert agent.finish() == 0
@@ -158,13 +158,13 @@ def test_without_a_notice_source_nothing_is_polled(play: Play, metadata: Metadat
 
 def test_a_sigterm_of_an_engine_with_a_known_grace_is_a_notice_with_that_time(play: Play) -> None:
     agent = play({"code": STUBBORN, "checkpoint": {"paths": ["ckpt/*.pt"], "every_s": 600}, "grace_s": 600})
-    with_ticket(agent, sigterm_notice_s=8)
+    with_ticket(agent, sigterm_notice_s=16)
     process = agent.start()
     agent.server.wait_for(is_on(agent))
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert agent.finish() == 0
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 16
     assert [content(agent.server, one["files"][0]) for one in saved(agent.server)] == [b"what is there"]
     assert agent.server.end is not None
     assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("stopped", 9)

@@ -34,4 +34,4 @@ async def test_should_stop_becomes_true_when_the_notice_comes(tmp_path: Path) ->
     assert b"saved" in listener.output
     assert (listener.ends[0]["outcome"], listener.ends[0]["exit_code"]) == ("stopped", 0)
     assert "AWS spot/instance-action says" in listener.ends[0]["message"]
-    assert took_s < 10  # the notice is looked for every two seconds
+    assert took_s < 30  # not when the time is over, in a minute

@@ -66,8 +66,8 @@ def test_after_a_gap_the_agent_sends_the_expected_report(play: Play) -> None:
 def test_a_lost_lease_stops_the_job_and_its_reports_are_delivered_later(play: Play) -> None:
     agent = play(
         {"code": "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"},
-        lease_s=0.8,
-        heartbeat_s=0.2,
+        lease_s=4,
+        heartbeat_s=0.5,
     )
     agent.start()
     agent.server.wait_for(lambda: agent.server.log.endswith(b"\n"))

@@ -100,9 +100,9 @@ for epoch in range(1, 4):
 
 def test_a_full_spool_keeps_both_ends_of_the_output_and_says_what_is_missing(play: Play) -> None:
     code = """
-import sys, anygpu, time
+import os, sys, anygpu, time
 print("first line", flush=True)
-time.sleep(0.3)
+while not os.path.exists("go"): time.sleep(0.01)
 line = "x" * 99 + "\\n"
 for i in range(60):
     sys.stdout.write(line * 10_000)
@@ -110,11 +110,12 @@ for i in range(60):
 open("written", "w").close()
 print("last line")
 """
-    agent = play({"code": code, "spool_limit_bytes": 4_000_000}, lease_s=60)
+    agent = play({"code": code, "spool_limit_bytes": 4_000_000}, lease_s=200)
     agent.start()
     agent.server.wait_for(lambda: bytes(agent.server.log).startswith(b"first line"))
     agent.server.stop()
-    until((agent.directory / "work" / "written").exists, timeout_s=50)
+    (agent.directory / "work" / "go").touch()
+    until((agent.directory / "work" / "written").exists, timeout_s=120)
     agent.server.listen()
     assert agent.finish() == 0
     log = bytes(agent.server.log)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -146,10 +145,7 @@ def test_requirements_are_installed_once_and_found_by_the_job(play: Play, tmp_pa
                 "requirements": [str(wheel)],
             }
         )
-        began = time.monotonic()
         agent.start(**cache)
         assert agent.finish(120) == 0
-        took_s = time.monotonic() - began
         assert agent.server.log.endswith(b"installed\n")
         assert (b"tinything" in agent.server.log) == expected_longer
-        assert expected_longer or took_s < 5
