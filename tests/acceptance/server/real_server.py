@@ -74,7 +74,7 @@ class Server:
     ) -> Answer:
         """One request on a connection of its own; a body that is not bytes is sent as JSON."""
         parts = urlsplit(base or self.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         shown = self.token if token == "" else token
         auth = {} if shown is None else {"Authorization": f"Bearer {shown}"}
@@ -95,7 +95,7 @@ class Server:
         return found
 
     def wait(
-        self, job_id: str, until: Callable[[dict[str, Any]], bool], timeout_s: float = 30
+        self, job_id: str, until: Callable[[dict[str, Any]], bool], timeout_s: float = 90
     ) -> dict[str, Any]:
         end = time.monotonic() + timeout_s
         while True:
@@ -105,7 +105,7 @@ class Server:
             assert time.monotonic() < end, f"{job}\n{self.error_log[-3000:]}"
             time.sleep(0.05)
 
-    def wait_ended(self, job_id: str, timeout_s: float = 30) -> dict[str, Any]:
+    def wait_ended(self, job_id: str, timeout_s: float = 90) -> dict[str, Any]:
         return self.wait(job_id, lambda job: job["ended_at"] is not None, timeout_s)
 
     def new_token(self, **wanted: Any) -> str:
@@ -113,7 +113,7 @@ class Server:
         assert answer.status == 201, answer.data
         return str(answer.json["token"])
 
-    def stop(self, timeout_s: float = 20) -> int:
+    def stop(self, timeout_s: float = 60) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

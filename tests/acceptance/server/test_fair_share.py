@@ -21,6 +21,8 @@ for step in range(start + 1, total + 1):
         anygpu.checkpoint(state, step=step)
     if anygpu.should_stop():
         sys.exit(0)
+while len(sys.argv) > 3 and not pathlib.Path(sys.argv[3]).exists():
+    time.sleep(0.05)
 """
 QUICK_BANDS = {
     "ANYGPU_LOCAL__CPUS": "1",
@@ -35,8 +37,9 @@ def events(server: Server, job_id: str, kind: str) -> list[dict[str, Any]]:
     return [each["data"] for each in found["events"] if each["type"] == kind]
 
 
-def long_job(server: Server, books: Path, steps: int, **more: Any) -> str:
-    command = ["python", "-c", LONG, str(books), str(steps)]
+def long_job(server: Server, books: Path, steps: int, *until: Path, **more: Any) -> str:
+    """Submit a job of so many steps. It ends when the file `until` exists."""
+    command = ["python", "-c", LONG, str(books), str(steps), *map(str, until)]
     job_id = server.submit(name="long", command=command, **more)
     server.wait(job_id, lambda job: job["phase"] == "training" and books.exists())
     return job_id
@@ -70,7 +73,8 @@ def test_a_long_job_is_preempted_for_another_project_and_resumes(shared: Server,
 
 
 def test_jobs_of_one_project_run_in_order_of_submission(shared: Server, tmp_path: Path) -> None:
-    long = long_job(shared, tmp_path / "books", 60, checkpoint={"resume_args": ["{path}"]})
+    go = tmp_path / "go"
+    long = long_job(shared, tmp_path / "books", 20, go, checkpoint={"resume_args": ["{path}"]})
     names = ["second", "third"]
     others = [shared.submit(name=name, command=["python", "-c", "print('hello')"]) for name in names]
     waiting = shared.wait(long, lambda job: len(shared.ask("GET", "/api/v1/queue").json["jobs"]) == 2)
@@ -80,6 +84,7 @@ def test_jobs_of_one_project_run_in_order_of_submission(shared: Server, tmp_path
         ("second", 1, "short"),
         ("third", 2, "short"),
     ]
+    go.touch()
     ends = [shared.wait_ended(job_id, timeout_s=60)["ended_at"] for job_id in (long, *others)]
     assert ends == sorted(ends)
     assert events(shared, long, "StopRequested") == []

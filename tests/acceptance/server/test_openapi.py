@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.acceptance.server.real_server import Server
 
-BUDGET_S = 280  # a machine with other work on it takes its time
+BUDGET_S = 800  # a machine with other work on it takes its time
 PHASES = "examples,coverage,fuzzing,stateful"
 SEEDS = (1, 2, 3)
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -88,6 +88,7 @@ def test_every_route_documents_its_errors(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.extended
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_responses_to_random_requests_conform_to_the_document(
     server: Server, document: dict[str, Any], tmp_path: Path, seed: int
@@ -100,7 +101,7 @@ def test_responses_to_random_requests_conform_to_the_document(
     command = [str(program), "--config-file", str(CONFIG), "--no-color", "run", str(schema)]
     command += ["--url", server.url, "--header", f"Authorization: Bearer {server.token}"]
     command += ["--checks", "all", "--phases", PHASES, "--max-examples", "6", "--seed", str(seed)]
-    command += ["--request-timeout", "10", "--suppress-health-check", "all"]
+    command += ["--request-timeout", "60", "--suppress-health-check", "all"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=BUDGET_S, cwd=tmp_path, check=False)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert "Traceback" not in server.error_log
