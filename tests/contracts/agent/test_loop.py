@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -51,7 +50,7 @@ def test_cancel_acts_at_once_and_kills_a_script_that_ignores_it(play: Play) -> N
     agent.start()
     [pid] = pids(agent, 1)
     until(lambda: ("GET", "/agent/v1/orders") in agent.server.requests)
-    time.sleep(0.5)  # the reports of the start have been answered by now
+    agent.server.wait_for(lambda: bool(agent.server.of_kind("telemetry")))  # the last report for a long time
     agent.server.order({"kind": "cancel"})
     assert agent.finish() == 0  # soon, not at the next heartbeat
     assert not alive(pid)

@@ -72,7 +72,7 @@ def test_an_order_arrives_before_the_next_report(relayed: Relayed) -> None:
     agent.start()
     agent.server.wait_for(lambda: b"on\n" in agent.server.log)
     until(lambda: ("GET", "/agent/v1/orders") in agent.server.requests)
-    time.sleep(0.5)  # the reports of the start have been answered by now
+    agent.server.wait_for(lambda: bool(agent.server.of_kind("telemetry")))  # the last report for a long time
     agent.server.order({"kind": "cancel"})
     assert agent.finish() == 0
     assert agent.server.end is not None
