@@ -123,7 +123,9 @@ async def test_of_two_servers_that_want_the_same_hosts_one_gets_all_and_the_othe
         server.meanwhile = both_have_chosen.wait
     launches = [lab.gang(1), lab.gang(2)]
     offers = [await group_offer(server) for server in servers]
-    started = [each.launch(*what) for each, *what in zip(servers, launches, offers, strict=True)]
+    started = [
+        server.launch(launch, offer) for server, launch, offer in zip(servers, launches, offers, strict=True)
+    ]
     results = await asyncio.gather(*started, return_exceptions=True)
     [winner] = [number for number, result in enumerate(results) if isinstance(result, Handle)]
     loser = 1 - winner
