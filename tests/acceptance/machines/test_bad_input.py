@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.acceptance.machines.cloud import Cloud, Server
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(280)
 TRAINEE = Path(__file__).with_name("trainee.py").read_text()
-SHORT = {"ready_s": 4, "ssh_s": 2, "bootstrap_s": 10}
+HASTY = {"ready_s": 20, "ssh_s": 5, "bootstrap_s": 60}  # for machines that are given up
 BRISK = {
     "ANYGPU_CONTROL__PAID_ATTEMPTS": "8",
     "ANYGPU_CONTROL__SAFETY_NET_S": "0.5",
@@ -37,7 +37,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, cloud: Cloud) -> Iterator[Server]:
     settings = cloud.settings(
-        ec2={"regions": ["us-east-1"], "meter": "cost-explorer", "meter_after_h": 0, **SHORT},
+        ec2={"regions": ["us-east-1"], "meter": "cost-explorer", "meter_after_h": 0},
+        hasty={"kind": "ec2", "regions": ["us-east-1"], **HASTY},
         runpod={"unattended": True},
         **WRONG_KEYS,
     )
@@ -77,7 +78,7 @@ def assert_settled(cloud: Cloud, job: dict[str, Any]) -> None:
 
 def cancelled(server: Server, cloud: Cloud, job_id: str) -> dict[str, Any]:
     server.ask("POST", f"training/{job_id}/cancel", {})
-    job = server.wait(job_id, "cancelled", within_s=20)
+    job = server.wait(job_id, "cancelled")
     assert_settled(cloud, job)
     return job
 
@@ -106,7 +107,7 @@ def test_wrong_keys_and_regions_are_told_and_the_job_waits(
     assert said in checked
     assert advice in checked
     job_id = submit(server, f"on-{backend}", backend)
-    reason = server.until(job_id, lambda job: backend in (job["reason"] or ""), within_s=15)["reason"]
+    reason = server.until(job_id, lambda job: backend in (job["reason"] or ""))["reason"]
     assert said in reason
     assert advice in reason
     assert reason in server.anygpu("show", job_id)
@@ -124,7 +125,7 @@ def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_
     assert "higher quota in Service Quotas of region us-east-1" in server.anygpu("show", job_id)
     assert (job["status"], job["cost_microusd"]) == ("queued", 0)
     cloud.lift(fault)
-    assert_settled(cloud, server.wait(job_id, "completed", within_s=30))
+    assert_settled(cloud, server.wait(job_id, "completed"))
 
 
 # -- machines that cannot be used --------------------------------------------------------------------------------
@@ -153,9 +154,11 @@ def test_machines_that_cannot_be_used_are_ended_the_step_is_named_and_others_are
 ) -> None:
     for kind, (fault, *_) in UNUSABLE.items():
         cloud.fault(fault, vendor="ec2", type=kind, times=1, bytes=20_000)
-    jobs = {kind: submit(server, f"on-{kind}", placement={"instance_type": kind}) for kind in UNUSABLE}
+    jobs = {
+        kind: submit(server, f"on-{kind}", "hasty", placement={"instance_type": kind}) for kind in UNUSABLE
+    }
     for kind, (_, step, what, advice) in UNUSABLE.items():
-        job = server.wait(jobs[kind], "completed", within_s=40)
+        job = server.wait(jobs[kind], "completed")
         assert first(job).startswith(step)
         assert what in first(job)
         assert advice in server.anygpu("show", jobs[kind])
@@ -169,7 +172,7 @@ def test_a_disk_that_fills_up_while_a_checkpoint_is_made_loses_nothing_saved_bef
     job_id = submit(server, "full-later", steps=2000, placement={"instance_type": "t3.large"})
     server.until(job_id, lambda job: job["checkpoint"] is not None)
     cloud.ask(f"fill_disk/{cloud.of(job_id)[0]['id']}", {"bytes": 0})
-    job = server.wait(job_id, "failed", within_s=40)
+    job = server.wait(job_id, "failed")
     assert "OSError: [Errno 27] File too large" in first(job)
     assert (job["failure"]["blame"], job["checkpoint"]["step"] >= 10) == ("user", True)
     assert_settled(cloud, job)
@@ -193,7 +196,7 @@ def test_a_requirement_that_does_not_install_is_the_users_and_never_tried_again(
     server: Server, cloud: Cloud
 ) -> None:
     job_id = submit(server, "no-such-package", requirements=["./no-such-package-in-the-working-directory"])
-    job = server.wait(job_id, "failed", within_s=30)
+    job = server.wait(job_id, "failed")
     assert job["failure"]["message"].startswith("requirements: ")
     assert "no-such-package-in-the-working-directory" in job["failure"]["message"]
     assert (job["failure"]["blame"], len(job["attempts"])) == ("user", 1)
@@ -211,7 +214,7 @@ def test_lost_answers_lagging_lists_and_throttling_cost_no_second_machine(
     cloud.fault("listing_lag", vendor="ec2", seconds=1, times=4)
     cloud.fault("throttle", vendor="ec2", operation="list", times=3)
     job_id = submit(server, "bad-line", placement={"instance_type": "t3.large"})
-    job = server.wait(job_id, "completed", within_s=40)
+    job = server.wait(job_id, "completed")
     assert len(cloud.of(job_id)) == len(job["attempts"]) == 1
     assert_settled(cloud, job)
 
@@ -221,7 +224,7 @@ def test_a_machine_taken_back_before_it_was_ready_is_replaced(server: Server, cl
     job_id = submit(server, "taken-early", placement=spot, checkpoint={"paths": ["state.txt"]})
     server.until(job_id, lambda job: bool(cloud.of(job_id)))
     cloud.ask(f"preempt/{cloud.of(job_id)[0]['id']}", {"notice_s": 0})
-    job = server.wait(job_id, "completed", within_s=30)
+    job = server.wait(job_id, "completed")
     assert (job["retries_used"], len(job["attempts"])) == (0, 2)
     assert_settled(cloud, job)
 
@@ -259,7 +262,7 @@ def test_a_failed_machine_is_held_for_a_look_and_ended_when_the_time_is_over(
     before = server.job(held)["cost_microusd"]
     assert "it-is-me" in server.anygpu("ssh", held, "--", "echo", "it-is-me")
     assert "held" in server.anygpu("machine", "ls")
-    job = server.wait(held, "failed", within_s=20)
+    job = server.wait(held, "failed")
     assert job["failure"]["code"] == "exit_code"
     assert job["cost_microusd"] > before
     assert_settled(cloud, job)
@@ -274,7 +277,7 @@ def test_a_budget_is_kept_by_saving_first_and_never_exceeded(server: Server, clo
         limits={"max_cost": 0.001},
         checkpoint={"paths": ["state.txt"]},
     )
-    job = server.wait(job_id, "failed", within_s=40)
+    job = server.wait(job_id, "failed")
     assert job["failure"]["code"] == "budget"
     assert "the budget is used up: $" in server.anygpu("show", job_id)
     assert "budget" in [e["data"]["reason"] for e in server.events(job_id) if e["type"] == "StopRequested"]
@@ -302,8 +305,8 @@ def test_machines_are_listed_with_their_job_and_one_that_is_removed_is_replaced(
 def test_a_meter_that_disagrees_raises_an_alarm(server: Server, cloud: Cloud) -> None:
     cloud.ask("meter", {"factor": 0.9})
     job_id = submit(server, "metered", placement={"instance_type": "t3.medium"})
-    server.wait(job_id, "completed", within_s=30)
-    end = time.monotonic() + 20
+    server.wait(job_id, "completed")
+    end = time.monotonic() + 90
     while "MeterDiffered" not in {event["type"] for event in server.events(job_id)}:
         assert time.monotonic() < end, server.log()
         time.sleep(0.2)
@@ -319,7 +322,7 @@ def test_a_key_that_is_refused_when_launching_lets_the_job_go_on_elsewhere(
     job_id = submit(
         server, "key-expired", placement={"allowed": ["ec2", "runpod"], "fallbacks": ["ec2", "runpod"]}
     )
-    job = server.wait(job_id, "completed", within_s=30)
+    job = server.wait(job_id, "completed")
     assert "Check the credentials" in first(job)
     assert {job["attempts"][0]["backend"], job["attempts"][-1]["backend"]} == {"ec2", "runpod"}
     assert_settled(cloud, job)
