@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 from tests.acceptance.machines.cloud import Server
+from tests.walk import content_of, paths_below
 
 VALUE, SECRET = "marker-of-a-variable-7f3a", "marker-of-a-secret-91c2"
 OTHERS_READ, OTHERS_ENTER = 0o044, 0o011
@@ -71,15 +72,18 @@ def readable_files(folder: Path, words: Sequence[str]) -> list[Path]:
     """Return the files below `folder` that have one of the words and that other users could read."""
     return [
         path
-        for path in folder.rglob("*")
+        for path in paths_below(folder)
         if path.is_file()
         and is_readable(path, folder)
-        and find_words(path.read_bytes().decode("utf-8", "replace"), words)
+        and find_words(content_of(path).decode("utf-8", "replace"), words)
     ]
 
 
 def is_readable(path: Path, folder: Path) -> bool:
     """Return whether other users could read the file, if they may enter `folder`."""
     parents = [each for each in path.parents if each.is_relative_to(folder) and each != folder]
-    can_enter = all(each.stat().st_mode & OTHERS_ENTER for each in parents)
-    return can_enter and bool(path.stat().st_mode & OTHERS_READ)
+    try:
+        can_enter = all(each.stat().st_mode & OTHERS_ENTER for each in parents)
+        return can_enter and bool(path.stat().st_mode & OTHERS_READ)
+    except FileNotFoundError:
+        return False

@@ -17,6 +17,7 @@ from tests.acceptance.machines.cloud import BRISK, Server
 from tests.acceptance.machines.wired_host import open_wired_host
 from tests.clusters.example_job import STEPS, make_project, model_bytes, recovery_codes, submit
 from tests.contracts.backends.celery_workers import QUEUE, open_broker, open_worker, wait_until
+from tests.walk import paths_below
 
 from anygpu.agent.attempt_dir import remove_old_attempts
 from anygpu.agent.host import processes
@@ -56,7 +57,9 @@ class Machines:
     def directory(self, job: str) -> Path:
         """Return the directory of the newest attempt, on whichever machine it is."""
         name = f"anygpu-{job.replace('-', '')}-{self.server.job(job)['attempt']}"
-        (found,) = [path for path in self.folder.rglob(name) if (path / "agent.json").exists()]
+        (found,) = [
+            path for path in paths_below(self.folder) if path.name == name and (path / "agent.json").exists()
+        ]
         return found
 
     def running(self) -> list[str]:
@@ -65,7 +68,11 @@ class Machines:
         return [name for name in processes.processes_by_attempt() if name in known]
 
     def attempt_directories(self) -> list[Path]:
-        return [path for path in self.folder.rglob("anygpu-*-?") if path.parent.name != "mailboxes"]
+        return [
+            path
+            for path in paths_below(self.folder)
+            if path.match("anygpu-*-?") and path.parent.name != "mailboxes"
+        ]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from tests.acceptance.machines.secret_traces import (
 )
 from tests.acceptance.machines.wired_host import open_wired_host
 from tests.contracts.backends.celery_workers import TestBroker, open_broker, open_worker
+from tests.walk import paths_below
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(180)]
 PASSWORD = "marker-of-a-password-d04e"
@@ -82,7 +83,11 @@ def test_the_native_request_has_no_secret(machines: Machines, backend: str, part
 @pytest.mark.parametrize("backend", ["local", "host", "lab"])
 def test_processes_files_and_the_broker_show_no_secret(machines: Machines, backend: str) -> None:
     job = submit_with_secrets(machines.server, backend)
-    (work,) = [path for path in machines.folder.rglob("work.json") if job.replace("-", "") in str(path)]
+    (work,) = [
+        path
+        for path in paths_below(machines.folder)
+        if path.name == "work.json" and job.replace("-", "") in str(path)
+    ]
     secrets = agent_secrets(work.parent)
     shown = (command_lines(), read_everything(machines.broker), (machines.worker.root / "log").read_text())
     words = [*secrets, *machines.credentials]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.acceptance.server.plugin_backend import install
 from tests.acceptance.server.real_server import Answer, Server
+from tests.walk import content_of, paths_below
 
 KEY = "right"
 SETTINGS = """
@@ -54,7 +55,7 @@ def test_credentials_are_never_shown(server: Server) -> None:
     everything = [said.data, server.ask("GET", "/api/v1/backends").data]
     everything.append(server.ask("POST", "/api/v1/backends/hush/check").data)
     everything.append(server.error_log.encode())
-    everything += [path.read_bytes() for path in server.state.rglob("*") if path.is_file()]
+    everything += [content_of(path) for path in paths_below(server.state) if path.is_file()]
     assert not any(b"very-secret-key" in each for each in everything)
     assert listed(server)["hush"]["credentials"] == "vault"
     assert listed(server)["hush"]["credential_names"] == ["api_key"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.server.real_server import Server
+from tests.walk import paths_below
 
 from anygpu.agent.link.mailbox import channel_names, encode_head, replace_file
 
@@ -28,6 +29,8 @@ def environment(folder: Path) -> dict[str, str]:
         "ANYGPU_RELAY__POLL_S": "0.1",
         "ANYGPU_LOCAL__RELAY": "directory",
         "ANYGPU_SERVER__AGENT_URL": NOWHERE,
+        "ANYGPU_AGENT__HEARTBEAT_S": "1000",  # an order for a silent job has to come by itself
+        "ANYGPU_AGENT__TELEMETRY_EVERY_S": "1000",
     }
 
 
@@ -42,12 +45,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def mailbox_files(server: Server) -> dict[str, list[str]]:
     root = server.state.parent / "relay"
-    return {box.name: [path.name for path in box.iterdir()] for box in root.iterdir()}
+    files: dict[str, list[str]] = {}
+    for path in paths_below(root):
+        if path.parent != root:
+            files.setdefault(path.parent.name, []).append(path.name)
+    return files
 
 
 def test_a_job_completes_and_its_reports_arrive_once(server: Server) -> None:
     job_id = server.submit(code=COUNTING)
-    done = server.wait_ended(job_id, 60)
+    done = server.wait_ended(job_id)
     assert (done["status"], len(done["attempts"])) == ("completed", 1)
     series = server.ask("GET", f"/api/v1/training/{job_id}/metrics?name=loss&points=1000").json["series"]
     assert [point[0] for point in series[0]["points"]] == list(range(60))
@@ -55,7 +62,7 @@ def test_a_job_completes_and_its_reports_arrive_once(server: Server) -> None:
 
 def test_checkpoints_and_results_pass_through_the_directory(server: Server) -> None:
     job_id = server.submit(code=SAVING, outputs=["model.pt"])
-    done = server.wait_ended(job_id, 60)
+    done = server.wait_ended(job_id)
     assert done["status"] == "completed", done
     content = server.ask("GET", f"/api/v1/training/{job_id}/artifacts/model.pt").data
     assert content == bytes(range(256)) * 20000
@@ -71,18 +78,16 @@ def test_the_number_of_files_is_bounded(server: Server) -> None:
     assert 0 < most <= 10 + 2, "five channels of two files, and at most two drafts"
 
 
-def test_a_cancelled_job_ends_within_seconds(server: Server) -> None:
+def test_a_cancelled_job_ends_before_its_next_report(server: Server) -> None:
     job_id = server.submit(code="import time; time.sleep(600)")
-    server.wait(job_id, lambda job: job["phase"] == "training")
-    began = time.monotonic()
+    server.wait(job_id, lambda job: bool(job["telemetry"]))  # the last report for a long time
     server.ask("POST", f"/api/v1/training/{job_id}/cancel")
-    assert server.wait_ended(job_id, 30)["status"] == "cancelled"
-    assert time.monotonic() - began < 15
+    assert server.wait_ended(job_id)["status"] == "cancelled"
 
 
 def test_the_agent_got_no_address_of_the_server(server: Server) -> None:
     job_id = server.submit(code="print('done')")
-    server.wait_ended(job_id, 60)
+    server.wait_ended(job_id)
     tickets = [json.loads(path.read_text()) for path in (server.state / "attempts").glob("*/ticket.json")]
     assert tickets
     assert all("url" not in ticket and ticket["relay"]["kind"] == "directory" for ticket in tickets)
@@ -102,11 +107,11 @@ def test_a_forged_message_is_refused_and_has_no_effect(server: Server) -> None:
     replace_file(directory, f"{channel}.request", [encode_head({**head, "headers": headers}), body])
     os.close(directory)
     answer = server.state.parent / "relay" / name / f"{channel}.answer"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not answer.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert json.loads(answer.read_bytes().splitlines()[0])["status"] == 401
     assert server.job(job_id)["status"] == "running"
     server.ask("POST", f"/api/v1/training/{job_id}/cancel")
-    server.wait_ended(job_id, 30)
+    server.wait_ended(job_id)

@@ -15,6 +15,7 @@ from tests.acceptance.server.real_server import Server
 from tests.contracts.agent.job_files import packed
 from tests.contracts.blobs.conftest import emulators, s3  # noqa: F401 - fixtures
 from tests.contracts.store.conftest import postgres_url  # noqa: F401 - a fixture
+from tests.walk import paths_below
 
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.factory import open_blobs
@@ -54,7 +55,7 @@ def mailboxes(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Coun
 
 
 async def count_files(root: Path) -> int:
-    return sum(1 for path in root.rglob("*"))
+    return len(paths_below(root))
 
 
 async def count_blobs(blobs: Blobs) -> int:

@@ -15,6 +15,7 @@ from tests.acceptance.machines.secret_traces import (
 )
 from tests.acceptance.machines.wired_host import open_wired_host
 from tests.clusters.slurm.product import Product, backend_settings
+from tests.walk import content_of, paths_below
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -42,7 +43,11 @@ def test_what_slurm_and_the_nodes_show_has_no_secret(product: Product, backend: 
     job = submit_with_secrets(product.server, backend)
     number = product.slurm_job(job)
     shared = product.server.folder / "shared"
-    (directory,) = [path.parent for path in shared.rglob("work.json") if job.replace("-", "") in str(path)]
+    (directory,) = [
+        path.parent
+        for path in paths_below(shared)
+        if path.name == "work.json" and job.replace("-", "") in str(path)
+    ]
     secrets = agent_secrets(directory)
     run = product.cluster.run
     shown = (
@@ -61,10 +66,10 @@ def test_what_slurm_and_the_nodes_show_has_no_secret(product: Product, backend: 
     product.server.anygpu("cancel", job)
     product.server.wait(job, "cancelled", within_s=60)
     product.wait_until_empty()
-    left = [path for path in shared.rglob("*") if path.is_file() and is_kept(path, secrets[:2])]
+    left = [path for path in paths_below(shared) if path.is_file() and is_kept(path, secrets[:2])]
     assert left == []
 
 
 def is_kept(path: Path, secrets: list[str]) -> bool:
     """Return whether a file of an ended job still has its secrets."""
-    return bool(find_words(path.read_bytes().decode("utf-8", "replace"), secrets))
+    return bool(find_words(content_of(path).decode("utf-8", "replace"), secrets))
