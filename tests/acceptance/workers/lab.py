@@ -16,6 +16,7 @@ from tests.contracts.backends.celery_workers import (
     open_worker,
     wait_until,
 )
+from tests.walk import paths_below
 
 from anygpu.agent.host import processes
 
@@ -122,5 +123,6 @@ def assert_books_are_empty(lab: Lab, *alive: TestWorker) -> None:
     wait_until(lambda: all(key.startswith(reports) for key in lab.broker.contents()), what="empty books")
     for worker in alive:
         assert worker.attempts() == {}
-    left = [name for name in processes.processes_by_attempt() if any(lab.folder.rglob(name))]
+    names = {path.name for path in paths_below(lab.folder)}
+    left = [name for name in processes.processes_by_attempt() if name in names]
     assert left == []

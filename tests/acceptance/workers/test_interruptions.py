@@ -14,12 +14,12 @@ from anygpu.backends.celery.backend import CeleryBackend
 from anygpu.backends.celery.messages import StartMessage
 from anygpu.backends.celery.options import CeleryOptions
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(400)]
 
 
 def test_a_killed_worker_does_not_interrupt_the_job(lab: Lab, undisturbed: str) -> None:
     worker = lab.worker()
-    job = lab.submit()
+    job = lab.submit(step_s=0.2)
     lab.wait_saved(job)
     worker.kill()
     time.sleep(1)
@@ -32,7 +32,7 @@ def test_a_killed_worker_does_not_interrupt_the_job(lab: Lab, undisturbed: str) 
 @pytest.mark.parametrize("keep_data", [True, False], ids=["with its data", "without its data"])
 def test_a_restarted_broker_does_not_interrupt_the_job(lab: Lab, undisturbed: str, keep_data: bool) -> None:
     worker = lab.worker()
-    job = lab.submit(step_s=0.1)
+    job = lab.submit(step_s=0.5)
     lab.wait_saved(job)
     lab.broker.stop(keep_data=keep_data)
     time.sleep(3)
@@ -76,7 +76,7 @@ def test_a_job_that_ends_while_the_broker_is_down_completes_when_it_is_back(
 
 def test_a_killed_agent_is_replaced_at_once(lab: Lab, undisturbed: str) -> None:
     worker = lab.worker()
-    job = lab.submit()
+    job = lab.submit(step_s=0.4)
     lab.wait_saved(job)
     os.kill(agent_pid(attempt_name(job)), signal.SIGKILL)
     ended = lab.wait_completed(job)
@@ -88,7 +88,7 @@ def test_a_killed_agent_is_replaced_at_once(lab: Lab, undisturbed: str) -> None:
 
 def test_a_worker_that_is_stopped_lets_its_job_end_and_takes_no_other(lab: Lab, undisturbed: str) -> None:
     worker = lab.worker()
-    job = lab.submit()
+    job = lab.submit(step_s=0.2)
     lab.wait_saved(job)
     worker.process.send_signal(signal.SIGTERM)
     wait_until(lambda: (lab.broker.report(worker.name) or {}).get("draining"), what="draining")
@@ -102,7 +102,7 @@ def test_a_worker_that_is_stopped_lets_its_job_end_and_takes_no_other(lab: Lab, 
 
 def test_a_drained_worker_hands_its_job_over_to_another_machine(lab: Lab, undisturbed: str) -> None:
     worker = lab.worker("lab1", "--drain", "0s")
-    job = lab.submit(step_s=0.1)
+    job = lab.submit(step_s=0.5)
     lab.wait_saved(job)
     other = lab.worker("lab2")
     worker.process.send_signal(signal.SIGTERM)
@@ -132,7 +132,7 @@ async def test_a_message_that_is_delivered_to_a_second_worker_starts_nothing(
     lab: Lab, undisturbed: str
 ) -> None:
     lab.worker("lab1")
-    job = lab.submit(step_s=0.3)
+    job = lab.submit(step_s=0.6)
     lab.wait_saved(job)
     other = lab.worker("lab2")
     (ticket,) = lab.folder.glob(f"lab1/workers/cpu0/attempts/*/{attempt_name(job)}/ticket.json")

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from tests.acceptance.workers.lab import Lab, assert_books_are_empty, attempt_name
 from tests.contracts.backends.celery_workers import QUEUE, TestWorker, wait_until
+from tests.walk import content_of, paths_below
 
 from anygpu.agent.host import processes
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(400)]
 
 
 def test_a_lost_machine_is_replaced_by_another(lab: Lab, undisturbed: str) -> None:
     worker = lab.worker("lab1")
-    job = lab.submit(step_s=0.1)
+    job = lab.submit(step_s=0.5)
     lab.wait_saved(job)
     other = lab.worker("lab2")
     worker.kill()
@@ -52,7 +53,7 @@ def test_reports_that_were_unsent_when_the_machine_died_arrive_once_after_its_re
     job = lab.server.submit(code=REPORTING.format(stop=str(stop)), python=sys.executable)
     wait_until(lambda: "line 50\n" in log_of_attempt(lab, job), what="the first reports")
     lab.server.kill()
-    spool = next(lab.folder.rglob(attempt_name(job))) / "spool"
+    spool = next(path for path in paths_below(lab.folder) if path.name == attempt_name(job)) / "spool"
     before = size_of(spool)
     wait_until(lambda: size_of(spool) > before + 5_000, what="unsent reports")
     stop.touch()
@@ -74,17 +75,17 @@ def log_of_attempt(lab: Lab, job: str) -> str:
     return lab.server.anygpu("logs", job, "--attempt", "1", code=None)
 
 
-def content_of(spool: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(spool.glob("*.frames")))
+def content_of_spool(spool: Path) -> bytes:
+    return b"".join(content_of(file) for file in sorted(spool.glob("*.frames")))
 
 
 def has_all_reports(spool: Path) -> bool:
-    content = content_of(spool)
+    content = content_of_spool(spool)
     return b"the last line" in content and b'"end"' in content
 
 
 def size_of(spool: Path) -> int:
-    return len(content_of(spool))
+    return len(content_of_spool(spool))
 
 
 def kill_machine(worker: TestWorker, attempt: str) -> None:
