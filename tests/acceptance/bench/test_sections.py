@@ -23,13 +23,14 @@ def run_quickly(section: str, home: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": CACHE},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
 
 
 @pytest.mark.parametrize("section", sorted(SECTIONS.keys() - ELSEWHERE))
 @pytest.mark.extended
+@pytest.mark.timeout(900)
 def test_a_section_measures_all_its_rows(section: str, tmp_path: Path) -> None:
     if section in NEEDS_BROWSER and find_chromium() is None:
         pytest.skip(f"Chromium {NOT_INSTALLED}")

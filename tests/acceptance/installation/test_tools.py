@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from scripts import build_web
 
-pytestmark = pytest.mark.extended
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent
