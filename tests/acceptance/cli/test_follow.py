@@ -13,8 +13,8 @@ import pytest
 ASKED = "Detach (d) and let the job run, or cancel it (c)?"
 COUNTING = (
     "import sys, time",
-    "for n in range(1, 201):",
-    "    print(f'Epoch {n}/200 loss={1 / n:.4f}', flush=True)",
+    "for n in range(1, 2002):",
+    "    print(f'Epoch {n}/2001 loss={1 / n:.4f}', flush=True)",
     "    time.sleep(0.1)",
 )
 
@@ -30,7 +30,7 @@ def start(shell: Any, *words: str) -> tuple[int, int]:
     return pid, terminal
 
 
-def shown_until(terminal: int, wanted: str, timeout_s: float = 30) -> str:
+def shown_until(terminal: int, wanted: str, timeout_s: float = 60) -> str:
     """What the terminal shows until some text appears."""
     seen, until = "", time.monotonic() + timeout_s
     while wanted not in seen:
@@ -44,7 +44,7 @@ def shown_until(terminal: int, wanted: str, timeout_s: float = 30) -> str:
     return seen
 
 
-def exit_code(pid: int, terminal: int, timeout_s: float = 30) -> int:
+def exit_code(pid: int, terminal: int, timeout_s: float = 60) -> int:
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         if select.select([terminal], [], [], 0.05)[0]:
@@ -62,7 +62,7 @@ def long_run(anygpu: Any) -> Any:
     anygpu.write("t.py", *COUNTING)
     name = f"tty-{time.monotonic_ns()}"
     pid, terminal = start(anygpu, "run", "--name", name, "t.py")
-    shown_until(terminal, "Epoch 2/200")
+    shown_until(terminal, "Epoch 2/2001")
     yield anygpu, name, pid, terminal
     anygpu("cancel", "--wait", name, code=None)
 

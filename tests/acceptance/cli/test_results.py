@@ -14,9 +14,11 @@ from anygpu.testing.servers.ssh_host import SshTestHost
 
 
 async def test_results_of_a_host_come_home(alone: Shell, lab: SshTestHost) -> None:
+    edited = alone.directory.parent / "edited"
     alone.write(
         "train.py",
-        "import os",
+        "import os, time",
+        f"while not os.path.exists({str(edited)!r}): time.sleep(0.05)",
         "os.makedirs('runs/a')",
         "open('runs/a/model.pt', 'w').write('weights')",
         "open('log.csv', 'a').write('2')",
@@ -34,6 +36,7 @@ async def test_results_of_a_host_come_home(alone: Shell, lab: SshTestHost) -> No
             break
         await asyncio.sleep(0.01)
     alone.write("notes.txt", "edited meanwhile")
+    edited.touch()
     _, said = await asyncio.to_thread(started.communicate, timeout=120)
     here = alone.directory
     assert started.returncode == 0, said.decode()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+PORT_IN_USE = "The server cannot listen on"
 EMBEDDED = {"ANYGPU_LOCAL__ENABLED": "false", "ANYGPU_LIMITS__REQUESTS_PER_S": "0"}
 
 
@@ -95,19 +96,26 @@ class Server:
         self.start()
 
     def start(self) -> None:
+        """Start the server. Another test may have its port for a moment, as it was free."""
+        end = time.monotonic() + 90
+        while not self._has_started(end):
+            assert PORT_IN_USE in self.log()[-400:], self.log()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.5)
+
+    def _has_started(self, end: float) -> bool:
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "anygpu.server"], env=self._environ, stdout=log, stderr=log
             )
-        end = time.monotonic() + 60
-        while True:
-            assert self.process.poll() is None, self.log()
+        while self.process.poll() is None:
             assert time.monotonic() < end, self.log()
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=1).close()
-                return
+                return True
             except OSError:
                 time.sleep(0.05)
+        return False
 
     def log(self) -> str:
         return (self.folder / "server.log").read_text()[-4000:]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-READY_S = 30.0
+READY_S = 60.0
+PORT_IN_USE = "The server cannot listen on"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class Server:
         self.start()
 
     def start(self, *options: str) -> None:
+        """Start the server. A port that it had before may be taken by another test for a moment."""
+        end = time.monotonic() + READY_S
+        while not self._has_started(*options):
+            is_taken = "--port" in options and PORT_IN_USE in self.error_log[-400:]
+            assert is_taken, self.error_log
+            assert time.monotonic() < end, self.error_log
+            time.sleep(0.5)
+
+    def _has_started(self, *options: str) -> bool:
         started = time.monotonic()
         command = [*self._prefix, sys.executable, "-m", "anygpu.server", "--state", str(self.state)]
         command += ["--port", "0", *options]
@@ -51,12 +61,13 @@ class Server:
         line = self.process.stdout.readline()
         if not line:
             self.stop()
-        assert line, self._error.read_text()
+            return False
         self.ready_s = time.monotonic() - started
         self.address = json.loads(line)
         self.url: str = self.address["url"]
         self.agent_url: str = self.address["agent_url"]
         self.token = (self.state / "token").read_text().strip()
+        return True
 
     @property
     def error_log(self) -> str:
