@@ -1,5 +1,6 @@
 """`anygpu server move` with a job that runs meanwhile: nothing is lost, and the job goes on."""
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -17,15 +18,24 @@ from tests.contracts.blobs.conftest import emulators, s3  # noqa: F401 - fixture
 from tests.contracts.store.conftest import postgres_url  # noqa: F401 - a fixture
 from tests.contracts.store.test_move import target  # noqa: F401 - a fixture
 
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.factory import open_blobs
+
 STEPS = 240
 LINE = "step={i} loss={i / 7:.4f}"
-COUNTING = f"import time\nfor i in range({STEPS}): print(f'{LINE}', flush=True); time.sleep(0.05)"
+COUNTING = f"""
+import os, time
+for i in range({STEPS}):
+    print(f"{LINE}", flush=True)
+    time.sleep(0.02)
+    while i == {STEPS // 2} and not os.path.exists(GO): time.sleep(0.05)
+"""
 COUNTED = "".join(f"step={i} loss={i / 7:.4f}\n" for i in range(STEPS)).encode()
 SAVING = """
 import anygpu, os, pathlib, time
 resumed = anygpu.resume_path()
 step = int(pathlib.Path(resumed).read_text().split()[0]) if resumed else 0
-while step < 400:
+while True:
     step += 1
     pathlib.Path("state.txt").write_text(f"{step} {os.urandom(2000).hex()}")
     anygpu.checkpoint("state.txt", step=step)
@@ -56,7 +66,7 @@ def start_move(server: Server, *options: str) -> subprocess.Popen[str]:
 
 def run_move(server: Server, *options: str) -> subprocess.CompletedProcess[str]:
     process = start_move(server, *options)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=200)
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
@@ -69,12 +79,19 @@ def follow_redirect(answer: Answer) -> bytes:
     return content
 
 
+async def has_files(blobs: Blobs) -> bool:
+    async for _ in blobs.list(""):
+        return True
+    return False
+
+
 @pytest.mark.extended
 def test_a_running_job_goes_on_after_the_move(server: Server, target: str, tmp_path: Path) -> None:  # noqa: F811
     server.ask("PUT", "/api/v1/secrets/GREETING", {"value": "hello"})
     ended = server.submit(command=["sh", "-c", "echo $GREETING"], secrets=["GREETING"])
     assert server.wait_ended(ended)["status"] == "completed"
-    running = server.submit(code=COUNTING)
+    go = tmp_path / "go"
+    running = server.submit(code=COUNTING.replace("GO", repr(str(go))))
     server.wait(running, lambda job: job["phase"] == "training")
 
     refused = run_move(server, "--to", target)
@@ -93,7 +110,8 @@ def test_a_running_job_goes_on_after_the_move(server: Server, target: str, tmp_p
     assert settings.stat().st_mode & 0o077 == 0, "the address may contain a password"
 
     server.start()
-    job = server.wait_ended(running, timeout_s=60)
+    go.touch()
+    job = server.wait_ended(running)
     assert (job["status"], len(job["attempts"])) == ("completed", 1), job
     assert server.ask("GET", f"/api/v1/training/{running}/logs").data == COUNTED
     metrics = server.ask("GET", f"/api/v1/training/{running}/metrics?name=loss&points=1000").json
@@ -132,8 +150,11 @@ def test_files_move_to_a_bucket_while_a_job_saves_checkpoints(
     command = ["--to", target, "--blobs", "s3://anygpu/moved"]
     command += [part for option in options for part in ("--blob-option", option)]
     process = start_move(server, *command)
-    time.sleep(1.0)  # somewhere in the middle; the result must be the same wherever it is
-    process.kill()
+    moved_blobs = open_blobs("s3://anygpu/moved", options=s3)
+    end = time.monotonic() + 120
+    while process.poll() is None and not asyncio.run(has_files(moved_blobs)):
+        assert time.monotonic() < end, "no file was copied"
+    process.kill()  # in the middle
     process.communicate()
     moved = run_move(server, *command, "--write-settings")
     assert moved.returncode == 0, moved.stderr
