@@ -13,7 +13,7 @@ from tests.acceptance.server.raw_http import connect, read_until_closed, request
 from tests.acceptance.server.real_server import Server
 
 HEADER_S = 1
-CLOSE_S = 30  # far more than the limits of this server
+CLOSE_S = 60  # far more than the limits of this server
 LISTENERS = ["url", "agent_url"]
 HOST = {"Host": "127.0.0.1"}
 MIB = 1024 * 1024

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 
 Message = dict[str, Any]
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 SCRIPT = """
 import time
 for step in range(300):
