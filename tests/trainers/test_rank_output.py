@@ -87,9 +87,9 @@ def test_a_killed_rank_is_reported_although_another_node_has_failed_before(tmp_p
         agent = Agent(server, tmp_path / "attempt")
         agent.start()
         try:
-            server.wait_for(lambda: server.log.count(b"ready\n") == RANKS, 60)
+            server.wait_for(lambda: server.log.count(b"ready\n") == RANKS, 180)
             (agent.directory / "channel" / "kill").touch()
-            server.wait_for(lambda: server.log.count(b"stopping\n") == RANKS - 1, 60)
+            server.wait_for(lambda: server.log.count(b"stopping\n") == RANKS - 1, 180)
             server.order({"kind": "stop", "reason": "peer"})
             assert agent.finish(120) == 0
         finally:
