@@ -111,13 +111,15 @@ def interrupt_and_wait(
     assert (ended["status"], len(ended["attempts"])) == ("completed", 2), ended["failure"]
     resumed = [event["data"] for event in server.events(job) if event["type"] == "AttemptLaunching"][1]
     assert resumed["resume"]["step"] >= 20
-    wait_until(lambda: not [each for each in ask_ray(cluster, "GET", "/api/jobs/") if is_ours(each)])
+    wait_until(lambda: not list_records(cluster, name.rpartition("-")[0]))
     wait_until(lambda: not any((server.folder / "attempts").iterdir()))
     return job
 
 
-def is_ours(record: dict[str, Any]) -> bool:
-    return str(record["submission_id"]).startswith("anygpu-")
+def list_records(cluster: RayCluster, prefix: str) -> list[str]:
+    """Return which jobs Ray has whose names begin with `prefix`. Other tests use the same cluster."""
+    names = [str(record["submission_id"]) for record in ask_ray(cluster, "GET", "/api/jobs/")]
+    return [name for name in names if name.startswith(prefix)]
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scripts.clusters.ray import RayCluster, lose_node, running_node, running_ray
 from tests.acceptance.machines.cloud import BRISK, Server
-from tests.acceptance.ray.test_jobs import ask_ray, backend_settings, is_ours, submit, wait_until
+from tests.acceptance.ray.test_jobs import backend_settings, list_records, submit, wait_until
 
 from anygpu.agent.host import processes
 
@@ -47,6 +47,6 @@ def test_a_job_continues_on_another_node_when_its_node_is_lost(
         assert resumed["resume"]["step"] >= 20
         (lost,) = [event["data"] for event in server.events(job) if event["type"] == "AttemptLost"]
         assert "The node of the job, or Ray's process there, was lost" in lost["evidence"]
-        wait_until(lambda: not [each for each in ask_ray(cluster, "GET", "/api/jobs/") if is_ours(each)])
+        wait_until(lambda: not list_records(cluster, name.rpartition("-")[0]))
     finally:
         server.stop()
