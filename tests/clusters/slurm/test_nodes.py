@@ -62,9 +62,10 @@ TOTAL = sum(3 * step + 3 for step in range(1, 41))
 
 
 def python_except_on_n2(folder: Path) -> Path:
-    """Write a program that is Python on all nodes but one."""
+    """Write a program that is Python on all nodes but one, which answers first."""
     program = folder / "python"
-    program.write_text(f'#!/bin/sh\n[ "$SLURMD_NODENAME" != n2 ] || exit 1\nexec {sys.executable} "$@"\n')
+    fail = '[ "$SLURMD_NODENAME" != n2 ] || exit 1'
+    program.write_text(f'#!/bin/sh\n{fail}\nsleep 1\nexec {sys.executable} "$@"\n')
     program.chmod(0o755)
     return program
 

@@ -104,6 +104,9 @@ def _start_on_all_nodes(launch: LaunchRequest, offer: Offer, directory: str, age
 
     Each node has a directory of its own. srun itself must not have the name of the attempt: an agent ends all processes
     of that name when its job has ended.
+
+    srun returns the highest exit code. If it killed the other checks after the first failure, it would return the code
+    of the signal. Nor may it end the other agents some time after the first one has ended, as some sites configure.
     """
     enter = (
         'suffix=""; [ "$SLURM_PROCID" -eq 0 ] || suffix="-n$SLURM_PROCID"',
@@ -120,10 +123,11 @@ def _start_on_all_nodes(launch: LaunchRequest, offer: Offer, directory: str, age
     start = "\n".join((*enter, agent_command(agent, ".", python=python)))
     nodes, cpus = launch.nodes, _cpu_count(launch, offer)
     srun = f"srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus} --mpi=none"
+    srun += " --kill-on-bad-exit=0 --wait=0"
     return "\n".join(
         (
-            f"{srun} --kill-on-bad-exit=1 sh -c {shlex.quote(check)} || exit $?",
-            f"exec {srun} --kill-on-bad-exit=0 sh -c {shlex.quote(start)}",
+            f"{srun} sh -c {shlex.quote(check)} || exit $?",
+            f"exec {srun} sh -c {shlex.quote(start)}",
         )
     )
 
