@@ -268,6 +268,7 @@ def test_a_failed_machine_is_held_for_a_look_and_ended_when_the_time_is_over(
     assert_settled(cloud, job)
 
 
+@pytest.mark.extended
 def test_a_budget_is_kept_by_saving_first_and_never_exceeded(server: Server, cloud: Cloud) -> None:
     job_id = submit(
         server,

@@ -51,6 +51,7 @@ def folders(tmp_path: Path) -> list[str]:
     return ["first", "second"]
 
 
+@pytest.mark.extended
 def test_the_other_server_continues_running_and_waiting_jobs(
     pair: tuple[Server, Server, FailoverProxy],
 ) -> None:

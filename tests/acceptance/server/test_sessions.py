@@ -58,6 +58,7 @@ def test_the_session_of_a_revoked_administrator_creates_no_token(server: Server)
     assert [each for each in listed if each["purpose"] == "session"] == []
 
 
+@pytest.mark.extended
 def test_a_session_ends_when_its_token_expires(server: Server) -> None:
     browser = Browser(server, create_token(server, expires_s=10)["token"])
     assert browser.ask("GET", "/api/v1/whoami").status == 200
@@ -124,6 +125,7 @@ def test_a_stream_ends_when_its_token_is_revoked(
     assert stream.rest()[-1]["problem"]["code"] == "unauthorized"
 
 
+@pytest.mark.extended
 def test_a_stream_ends_when_its_token_expires(server: Server, job_id: str) -> None:
     made = create_token(server, role="viewer", expires_s=10)
     stream = NdjsonStream(server, "/api/v1/stream", {"Authorization": f"Bearer {made['token']}"})

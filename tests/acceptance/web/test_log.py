@@ -303,6 +303,7 @@ if not killed.exists():
     expect(page).to_have_url(re.compile("log=1"))
 
 
+@pytest.mark.extended
 def test_a_log_goes_on_after_a_temporary_problem_of_the_server(
     web_server: Server, open_page: PageOpener
 ) -> None:
@@ -360,6 +361,7 @@ def answer_busy(page: Page, path: str, is_busy: Callable[[], bool]) -> None:
     page.route(re.compile(path), answer)
 
 
+@pytest.mark.extended
 def test_a_search_goes_on_after_temporary_problems_and_in_unfinished_lines(
     open_page: PageOpener, web_server: Server, guard: PageGuard, tmp_path: Path
 ) -> None:

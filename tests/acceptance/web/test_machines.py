@@ -95,6 +95,7 @@ def rent_without_a_job(server: Server, cloud: Cloud) -> str:
     return str(json.loads(shown[-1]["text"])["name"]).rpartition("-")[0]  # without the tag of this server
 
 
+@pytest.mark.extended
 def test_a_machine_without_a_job_is_shown_with_its_unknown_price_and_is_ended_by_its_button(
     open_page: PageOpener, web_server: Server, cloud: Cloud
 ) -> None:

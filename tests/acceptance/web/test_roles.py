@@ -49,6 +49,7 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(open_page: PageOpener
     assert pressed >= MIN_PRESSES
 
 
+@pytest.mark.extended
 def test_the_same_presses_of_an_operator_reach_actions_behind_menus_and_dialogs(
     open_page: PageOpener, guard: PageGuard, jobs: SampleJobs
 ) -> None:

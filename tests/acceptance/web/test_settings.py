@@ -137,6 +137,7 @@ def test_the_queue_says_why_a_job_waits_and_starts_it_first(
     expect(page.get_by_text("No job is running")).to_be_visible()
 
 
+@pytest.mark.extended
 def test_predictions_stand_beside_results(
     open_page: PageOpener, web_server: Server, screenshots: Callable[[str, str], None]
 ) -> None:

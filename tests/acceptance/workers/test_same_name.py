@@ -72,6 +72,7 @@ def test_of_two_workers_with_one_name_the_later_one_ends(tmp_path: Path, broker:
         first.reporter.close()
 
 
+@pytest.mark.extended
 def test_a_worker_that_started_without_the_broker_ends_if_its_name_is_taken(
     tmp_path: Path, broker: TestBroker
 ) -> None:

@@ -210,6 +210,7 @@ def test_what_is_wrong_is_said_before_anything_starts(machine: Machine, broker: 
     assert "The worker cpu0@lab1 already runs on this machine" in again
 
 
+@pytest.mark.extended
 def test_a_name_that_another_machine_uses_is_refused(
     machine: Machine, broker: TestBroker, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def test_after_a_notice_the_script_saves_and_its_checkpoint_is_uploaded(
     assert evidence.encode() in agent.server.log
 
 
+@pytest.mark.extended
 def test_a_script_that_ignores_a_short_notice_is_killed_and_its_files_are_uploaded(
     play: Play, metadata: MetadataService
 ) -> None:
@@ -156,6 +157,7 @@ def test_without_a_notice_source_nothing_is_polled(play: Play, metadata: Metadat
     assert metadata.asked == []
 
 
+@pytest.mark.extended
 def test_a_sigterm_of_an_engine_with_a_known_grace_is_a_notice_with_that_time(play: Play) -> None:
     agent = play({"code": STUBBORN, "checkpoint": {"paths": ["ckpt/*.pt"], "every_s": 600}, "grace_s": 600})
     with_ticket(agent, sigterm_notice_s=16)

@@ -193,6 +193,7 @@ def test_a_direct_way_is_preferred(relayed: Relayed) -> None:
     assert bytes(relay.agent.server.log) == b"direct\n"
 
 
+@pytest.mark.extended
 def test_an_agent_that_loses_its_direct_way_for_good_uses_the_relay(relayed: Relayed) -> None:
     relay = relayed({"code": NUMBERS}, heartbeat_s=0.5)
     with FailoverProxy() as way:

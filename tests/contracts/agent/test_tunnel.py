@@ -68,6 +68,7 @@ def seconds_until_heard(agent: Agent) -> float:
     return agent.server.arrived_at[heard] - began
 
 
+@pytest.mark.extended
 def test_the_spool_is_sent_as_soon_as_there_is_a_tunnel(play: Play, dig: Dig) -> None:
     agent = play({"code": TALKING, "grace_s": 0.2}, heartbeat_s=20)
     by_rendezvous(agent)
