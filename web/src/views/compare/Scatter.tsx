@@ -7,7 +7,7 @@ import { formatElapsedTick } from "@/charts/ticks";
 import { formatDuration, formatMoney, formatValue, plural } from "@/lib/format";
 import { EmptyState } from "@/ui/states";
 import type { Run } from "@/views/compare/runs";
-import { scatterAxis, settingValue, type ScatterPoint } from "@/views/compare/scatter";
+import { horizontalAxis, scatterAxis, settingValue, type ScatterPoint } from "@/views/compare/scatter";
 import { compareRows } from "@/views/compare/settings";
 
 interface ScatterProps {
@@ -129,7 +129,7 @@ function horizontalText(x: string, value: number | string): string {
 
 function ScatterPlot({ points, x, y }: { points: ScatterPoint[]; x: string; y: string }) {
   const axisText = x === "cost" ? formatMoney : x === "time" ? formatElapsedTick : undefined;
-  const horizontal = scatterAxis(
+  const horizontal = horizontalAxis(
     points.map((point) => point.x),
     axisText,
   );
@@ -142,12 +142,12 @@ function ScatterPlot({ points, x, y }: { points: ScatterPoint[]; x: string; y: s
     <div className="scatter">
       <div className="plot" role="img" aria-label={label}>
         {vertical.ticks.map(({ place, text }, index) => (
-          <span key={text} className={index === 0 ? "gl base" : "gl"} style={at({ "--y": place })}>
+          <span key={place} className={index === 0 ? "gl base" : "gl"} style={at({ "--y": place })}>
             <span className="y">{text}</span>
           </span>
         ))}
         {horizontal.ticks.map(({ place, text }) => (
-          <span key={text} className="x" style={at({ "--x": place })}>
+          <span key={place} className="x" style={at({ "--x": place })}>
             {text}
           </span>
         ))}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseRunIds } from "@/views/compare/runs";
-import { scatterAxis, settingValue } from "@/views/compare/scatter";
+import { horizontalAxis, scatterAxis, settingValue } from "@/views/compare/scatter";
 import { compareRows, flattenSettings, parseArguments } from "@/views/compare/settings";
 
 describe("settings", () => {
@@ -60,6 +60,16 @@ describe("scatterAxis", () => {
     ]);
     expect(scatterAxis([1, "auto"]).ticks.map((tick) => tick.text)).toEqual(["1", "auto"]);
     expect([settingValue("0.1"), settingValue("auto"), settingValue("")]).toEqual([0.1, "auto", ""]);
+  });
+});
+
+describe("horizontalAxis", () => {
+  it("has one tick if all costs are equal, and none below zero", () => {
+    const axis = horizontalAxis([0, 0], (value) => `$${value}`);
+    expect(axis.ticks).toEqual([{ place: 0.5, text: "$0" }]);
+    expect(axis.place(0)).toBe(0.5);
+    expect(horizontalAxis([0, 3]).ticks.map((tick) => tick.text)).toEqual(["0", "1", "2", "3"]);
+    expect(horizontalAxis(["adam", "adam"]).ticks).toEqual([{ place: 0.5, text: "adam" }]);
   });
 });
 

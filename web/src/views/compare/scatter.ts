@@ -28,7 +28,7 @@ const LOG_RATIO = 50;
 /** An axis for numbers (logarithmic when they differ by more than a factor of 50), or one place for each text. */
 export function scatterAxis(
   values: readonly (number | string)[],
-  format: (value: number) => string = (value) => formatTick(value, value),
+  format: (value: number) => string = formatNumber,
 ): ScatterAxis {
   const numbers = values.filter((value) => typeof value === "number");
   if (numbers.length < values.length) return textAxis(values.map(String));
@@ -40,6 +40,21 @@ export function scatterAxis(
   const [first, last] = [scale(ticks[0]!), scale(ticks.at(-1)!)];
   const place = (value: number | string) => (scale(Number(value)) - first) / (last - first || 1);
   return { ticks: ticks.map((tick) => ({ place: place(tick), text: format(tick) })), place, log };
+}
+
+/** The horizontal axis: as `scatterAxis`, but equal numbers have one tick, as no cost or time is below zero. */
+export function horizontalAxis(
+  values: readonly (number | string)[],
+  format: (value: number) => string = formatNumber,
+): ScatterAxis {
+  const [first] = values;
+  const equal = values.every((value) => value === first);
+  if (typeof first !== "number" || !equal) return scatterAxis(values, format);
+  return { ticks: [{ place: 0.5, text: format(first) }], place: () => 0.5, log: false };
+}
+
+function formatNumber(value: number): string {
+  return formatTick(value, value);
 }
 
 function textAxis(texts: readonly string[]): ScatterAxis {
