@@ -85,6 +85,19 @@ for e in range(1, 200_001):
     assert re.fullmatch(r"\[anygpu\] [\d,]+ of 200,001 lines were not parsed for metrics, because .*", told)
 
 
+def test_a_script_that_logs_and_prints_too_fast_gets_no_advice_to_log(play: Play) -> None:
+    code = """
+import anygpu, sys
+for e in range(1, 200_001):
+    sys.stdout.write(f"Epoch {e}/200000 loss={e / 4:.2f}\\n")
+anygpu.log(loss=1.0, step=1)
+print("last line")
+"""
+    agent = play({"code": code})
+    assert agent.run() == 0
+    assert bytes(agent.server.log).splitlines()[-1] == b"last line"
+
+
 def test_the_output_of_a_script_that_logs_is_not_parsed(play: Play) -> None:
     code = """
 import anygpu, time

@@ -149,7 +149,7 @@ class OutputStream:
         if self._first_rank is not None:
             self._feed_parser(self._first_rank.close())
         self._parse(lambda parser: parser.close())
-        if self._parser is not None and self._parser.skipped_lines:
+        if self._parser is not None and self._parser.skipped_lines and not self.script_logs_metrics:
             self._reporter.write_line(
                 f"{self._parser.skipped_lines:,} of {self._parser.line_count:,} lines were not parsed for metrics, "
                 "because the script printed too fast. The last values are complete. "
