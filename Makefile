@@ -30,9 +30,11 @@ demo: web  ## train a small model, kill it, watch it resume
 
 test: web  ## all tests but those of the next two targets
 	@$(BIN)/python -m scripts.build_web run test
+	@$(BIN)/python scripts/install_store_emulators.py > /dev/null
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not extended" $(ARGS)
 
 test-extended: web  ## installations, a user's first hour, long scenarios, and random requests to every route
+	@$(BIN)/python -c "from scripts.clusters import ray; ray.ray_program()"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m extended tests/acceptance tests/contracts $(ARGS)
 
 $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py scripts/torchvision_operators.py

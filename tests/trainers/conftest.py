@@ -28,6 +28,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "default")  # the frameworks' deprecations are not ours to mend
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test here the time that several trainings in a row take on a slow machine."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def leave_no_agents() -> None:
     """No server is installed here, so no agent can be left."""

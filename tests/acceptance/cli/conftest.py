@@ -28,7 +28,7 @@ class Shell:
     command: str = str(ANYGPU)
 
     def __call__(
-        self, *words: str, code: int | None = 0, stdin: bytes = b""
+        self, *words: str, code: int | None = 0, stdin: bytes = b"", timeout: float = 200
     ) -> subprocess.CompletedProcess[bytes]:
         done = subprocess.run(
             [self.command, *words],
@@ -36,7 +36,7 @@ class Shell:
             env=self.environ,
             input=stdin,
             capture_output=True,
-            timeout=200,
+            timeout=timeout,
             check=False,
         )
         said = f"anygpu {' '.join(words)} ended with {done.returncode}:\n"

@@ -13,7 +13,7 @@ from tests.acceptance.machines.cloud import Server
 from anygpu.backends.ssh.keys import attempt_key
 from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 @asynccontextmanager
@@ -41,11 +41,11 @@ async def told(server: Server, name: str, job_id: str) -> list[str]:
             bool(job["reason"]) and "has not answered" not in job["reason"] and "opened" not in job["reason"]
         )
 
-    await asyncio.to_thread(server.until, job_id, has_reason, 20)
+    await asyncio.to_thread(server.until, job_id, has_reason, 90)
     shown = await asyncio.to_thread(server.anygpu, "show", job_id)
     checked = await asyncio.to_thread(server.anygpu, "backend", "check", name, code=1)
     await asyncio.to_thread(server.ask, "POST", f"training/{job_id}/cancel", {})
-    await asyncio.to_thread(server.wait, job_id, "cancelled", within_s=20)
+    await asyncio.to_thread(server.wait, job_id, "cancelled", within_s=90)
     return [shown, checked]
 
 

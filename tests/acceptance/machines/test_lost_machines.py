@@ -39,9 +39,9 @@ def server(tmp_path: Path, cloud: Cloud) -> Iterator[Server]:
     made.stop()
 
 
-def submit(server: Server, number: int) -> str:
+def submit(server: Server, number: int, gate: Path) -> str:
     return server.submit(
-        code=f"import sys; sys.argv = ['trainee', '{STEPS}', '{STEP_S}']\n{TRAINEE}",
+        code=f"import sys; sys.argv = ['trainee', '{STEPS}', '{STEP_S}', {str(gate)!r}]\n{TRAINEE}",
         name=f"job-{number}",
         python=sys.executable,
         checkpoint={"paths": ["state.txt"]},
@@ -52,9 +52,11 @@ def submit(server: Server, number: int) -> str:
 @pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_twenty_jobs_finish_and_every_bill_agrees(cloud: Cloud, server: Server) -> None:
-    jobs = [submit(server, number) for number in range(JOBS)]
+def test_twenty_jobs_finish_and_every_bill_agrees(cloud: Cloud, server: Server, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    jobs = [submit(server, number, gate) for number in range(JOBS)]
     struck = havoc(cloud, server, jobs, random.Random(SEED))
+    gate.touch()
     ended = [server.wait(job, "completed", "failed", "cancelled", within_s=LIMIT_S) for job in jobs]
     assert [job["status"] for job in ended] == ["completed"] * JOBS, [job["failure"] for job in ended]
     assert struck == {"preempt": PREEMPTIONS, "cut": CUTS, "kill": SERVER_KILLS}

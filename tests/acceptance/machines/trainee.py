@@ -19,4 +19,9 @@ for step in range(start + 1, steps + 1):
         anygpu.checkpoint(state, step=step)
     if stopping:
         raise SystemExit(0)
+gate = Path(sys.argv[3]) if len(sys.argv) > 3 else None  # the job ends only when this file exists
+while gate and not gate.exists():
+    if anygpu.should_stop():  # everything is saved
+        raise SystemExit(0)
+    time.sleep(0.05)
 print("done", flush=True)

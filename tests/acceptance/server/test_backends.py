@@ -189,7 +189,7 @@ def test_a_restarted_server_has_all_backends(server: Server) -> None:
     add(server, "kept", options={"cpus": 3})
     server.stop()
     server.start()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while listed(server)["kept"]["state"] != "open" and time.monotonic() < end:
         time.sleep(0.02)
     kept = listed(server)["kept"]

@@ -12,6 +12,7 @@ from tests.acceptance.server.real_server import Server
 from tests.acceptance.web.browser import (
     PageGuard,
     check_accessibility,
+    longest_allowed_ms,
     record_tasks,
     settle,
     take_screenshot,
@@ -86,7 +87,7 @@ def drag(page: Page, name: str, start: float, end: float) -> None:
 
 def wait_for_points(page: Page, condition: str, value: int) -> None:
     """Wait until the number of drawn points of train/loss fulfils a condition such as "> value"."""
-    page.wait_for_function(f"value => {POINTS} {condition}", arg=value)
+    page.wait_for_function(f"value => {POINTS} {condition}", arg=value, timeout=60_000)
 
 
 def check_every_point_is_drawn_once(server: Server, page: Page, job_id: str) -> None:
@@ -348,7 +349,7 @@ def test_200_metrics_of_100_000_points_block_the_page_never_longer_than_100_ms(o
     with record_tasks(page) as tasks:
         scroll_and_point(page)
     assert len(tasks) > 100
-    assert max(tasks) < 100
+    assert max(tasks) < longest_allowed_ms(page)
     assert page.locator(".plot-host").count() < 40  # charts far from the screen are not drawn
 
 

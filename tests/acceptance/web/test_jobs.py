@@ -331,4 +331,4 @@ def test_the_list_goes_on_after_the_server_was_away(
     expect(page.get_by_text("Not connected")).to_be_visible()
     web_server.start("--port", page.url.split(":")[2].split("/")[0])
     gate.touch()
-    expect(row(page, "survivor")).to_contain_text("Completed")
+    expect(row(page, "survivor")).to_contain_text("Completed", timeout=60_000)

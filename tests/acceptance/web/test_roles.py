@@ -35,6 +35,7 @@ def jobs(web_server: Server) -> SampleJobs:
     return create_sample_jobs(web_server)
 
 
+@pytest.mark.timeout(900)
 def test_a_viewer_is_offered_nothing_that_would_be_refused(open_page: PageOpener, jobs: SampleJobs) -> None:
     page = open_page("/jobs", role="viewer")
     writes = refuse_writes(page)
@@ -50,6 +51,7 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(open_page: PageOpener
 
 
 @pytest.mark.extended
+@pytest.mark.timeout(900)
 def test_the_same_presses_of_an_operator_reach_actions_behind_menus_and_dialogs(
     open_page: PageOpener, guard: PageGuard, jobs: SampleJobs
 ) -> None:

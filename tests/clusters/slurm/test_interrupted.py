@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from scripts.clusters.slurm import HIGH, LOW, SlurmCluster
 from tests.acceptance.machines.wired_host import open_wired_host
-from tests.clusters.example_job import STEPS
+from tests.clusters.example_job import STEP_S, STEPS
 from tests.clusters.slurm.product import Product, backend_settings, wait_until
 
 from anygpu.testing.servers.cuttable_proxy import CuttableProxy
@@ -105,7 +105,8 @@ def test_an_interrupted_job_resumes_and_makes_the_same_model(
     interrupt: Callable[[Product, str], None],
     codes: set[str],
 ) -> None:
-    job = product.submit(backend)
+    # A checkpoint takes longer to arrive through a relay.
+    job = product.submit(backend, step_s=3 * STEP_S if backend.startswith("relayed") else STEP_S)
     product.wait_for_checkpoint(job)
     first = product.slurm_job(job)
     interrupt(product, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -201,10 +202,11 @@ def test_an_end_before_the_time_limit_shortens_the_notice(play: Play) -> None:
 
 def test_a_job_that_its_engine_killed_before_the_agent_noticed_is_preempted(play: Play) -> None:
     """Slurm sends SIGTERM to all processes of a job, one after the other."""
-    agent = play({"code": "import os, signal; print('on', flush=True); os.kill(os.getpid(), signal.SIGTERM)"})
+    agent = play({"code": "import os, time; print(os.getpid(), flush=True); time.sleep(60)"})
     with_ticket(agent, sigterm_notice_s=8)
     process = agent.start()
-    agent.server.wait_for(lambda: b"on" in agent.server.log)
+    agent.server.wait_for(lambda: agent.server.log.endswith(b"\n"))
+    os.kill(int(agent.server.log), signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     assert agent.finish() == 0
     assert agent.server.end is not None

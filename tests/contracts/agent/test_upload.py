@@ -48,15 +48,19 @@ def test_damaged_and_dropped_uploads_are_repeated(play: Play) -> None:
 
 def test_checkpoint_files_of_an_unchanged_script_are_uploaded(play: Play) -> None:
     code = """
-import time, pathlib
+import os, pathlib, time
 pathlib.Path("ckpt").mkdir()
 for epoch in (1, 2):
     print(f"Epoch: {epoch}/2 loss=0.5", flush=True)
     pathlib.Path("ckpt/last.pt").write_bytes(b"state %d" % epoch)
-    time.sleep(2.0 if epoch == 1 else 0)
+    while epoch == 1 and not os.path.exists("go"):
+        time.sleep(0.02)
 """
     agent = play({"code": code, "checkpoint": {"paths": ["ckpt/*.pt"], "every_s": 0.1}})
-    assert agent.run() == 0
+    agent.start()
+    agent.server.wait_for(lambda: bool(saved(agent.server)))
+    (agent.directory / "work" / "go").touch()
+    assert agent.finish() == 0
     contents = [content(agent.server, one["files"][0]) for one in saved(agent.server)]
     assert contents == [b"state 1", b"state 2"]
     assert saved(agent.server)[0]["files"][0]["path"] == "ckpt/last.pt"

@@ -87,7 +87,9 @@ async def test_a_machine_that_is_not_ended_ends_by_itself(sim: CloudSim, provide
     soon = replace(order(await offered(provider, "g5.xlarge")), startup_script="#!/bin/sh\nshutdown -h +1\n")
     made = await provider.create(soon)
     await until(provider, made.id, PowerState.RUNNING)
-    await asyncio.sleep(0.5)
+    async with asyncio.timeout(60):
+        while sim.instances[made.id].shutdown_at_ms is None:
+            await asyncio.sleep(0.05)
     sim.advance(61)
     await gone(provider, made.id)
     (ended,) = await provider.machines()
