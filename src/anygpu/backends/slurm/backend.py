@@ -23,7 +23,7 @@ from anygpu.backends.slurm.offers import NodeGroup, build_offer, free_slots, nod
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import SlurmJob
 from anygpu.backends.slurm.queries import ClusterFacts, ClusterQueries
-from anygpu.backends.slurm.refusals import Refusal, classify_refusal
+from anygpu.backends.slurm.refusals import Refusal, classify_refusal, describe_exceeded_limit
 from anygpu.backends.slurm.script import ClusterPlace
 from anygpu.backends.slurm.shell import ClusterOutcomeUnknown, ClusterShell, LocalShell, ShellResult, SshShell
 from anygpu.backends.slurm.waits import WaitEstimator
@@ -249,6 +249,9 @@ class SlurmBackend:
                 f"Slurm accepts no more jobs of this user now: {text}",
                 hint="No action is needed: the job is submitted again later.",
             )
+        exceeded = describe_exceeded_limit(text)
+        if exceeded:
+            raise LaunchRefused(f"Slurm refused the job: {exceeded}")
         raise LaunchRefused(
             f"Slurm refused the job: {text}",
             hint="Correct the options of the backend (account, qos, partitions, constraint).",

@@ -9,7 +9,7 @@ from anygpu.backends.contract import LaunchRequest
 from anygpu.backends.slurm import script
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import parse_start_time, split_sections
-from anygpu.backends.slurm.refusals import Refusal, classify_refusal
+from anygpu.backends.slurm.refusals import Refusal, classify_refusal, describe_exceeded_limit
 from anygpu.backends.slurm.shell import ClusterShell
 from anygpu.events.offers import Offer
 from anygpu.printable import printable_line
@@ -110,5 +110,6 @@ def read_answer(text: str, now_s: int) -> ExpectedWait:
         return ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
     if not lines or any(mark in errors for mark in QUEUED):
         return ExpectedWait(UNKNOWN_WAIT_S)
-    reason = printable_line(lines[-1].removeprefix("allocation failure: ").removeprefix("sbatch: error: "))
+    last = lines[-1].removeprefix("allocation failure: ").removeprefix("sbatch: error: ")
+    reason = describe_exceeded_limit(errors) or printable_line(last)
     return ExpectedWait(UNKNOWN_WAIT_S, f"Slurm refuses the request: {reason[:300]}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,20 @@ async def test_refusals_of_sbatch_are_told_apart(
     with pytest.raises(error, match=message) as raised:
         await backend.launch(LAUNCH, OFFER)
     assert type(raised.value) is error
+
+
+async def test_a_job_that_exceeds_a_limit_of_its_qos_alone_is_refused(
+    commands: Commands, backend: SlurmBackend
+) -> None:
+    policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    commands.put(
+        "sbatch",
+        f"echo sbatch: error: QOSMaxWallDurationPerJobLimit >&2\necho sbatch: error: Batch job submission failed: "
+        f"{shlex.quote(policy)} >&2\nexit 1",
+    )
+    with pytest.raises(LaunchRefused, match=r"QOSMaxWallDurationPerJobLimit: .*max_run_s") as raised:
+        await backend.launch(LAUNCH, OFFER)
+    assert type(raised.value) is LaunchRefused
 
 
 @pytest.mark.parametrize("host", [None, "me@login"])

@@ -45,6 +45,17 @@ def test_an_answer_that_will_change_by_itself_is_no_refusal(text: str) -> None:
     assert read_answer(text, NOW_S) == ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
 
 
+@pytest.mark.parametrize("name", ["QOSMaxWallDurationPerJobLimit", "QOSMaxMemoryPerJob", "QOSMinGRES"])
+def test_a_job_that_exceeds_a_limit_alone_is_refused_with_the_name_of_the_limit(name: str) -> None:
+    wait = read_answer(
+        f"sbatch: error: {name}\n"
+        "allocation failure: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
+        NOW_S,
+    )
+    assert wait.refused.startswith(f"Slurm refuses the request: {name}: ")
+    assert wait.may_be_kept
+
+
 @pytest.mark.parametrize(
     "reason",
     [
