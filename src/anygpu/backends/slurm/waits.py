@@ -11,12 +11,14 @@ from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import parse_start_time, split_sections
 from anygpu.backends.slurm.refusals import Refusal, classify_refusal, describe_exceeded_limit
 from anygpu.backends.slurm.shell import ClusterShell
+from anygpu.errors import AnygpuError
 from anygpu.events.offers import Offer
 from anygpu.printable import printable_line
 from anygpu.spec.sections import Resources
 
 WAIT_AGE_S = 60.0
 MAX_TESTS = 20  # offers in one query
+TESTS_LIMIT_S = 20  # no test is started later than this after the first one
 UNKNOWN_WAIT_S = 3600.0  # Slurm gives no time while its scheduler has not looked at the queue
 MAX_KNOWN = 2000
 # Slurm would put such a job into its queue.
@@ -35,27 +37,35 @@ class ExpectedWait:
     may_be_kept: bool = True
 
 
+UNTESTED = ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
+
+
 class WaitEstimator:
-    """Remembers for a minute how long jobs would wait for an offer."""
+    """Remembers for a minute how long jobs would wait for an offer, and that Slurm does not answer."""
 
     def __init__(self, shell: ClusterShell, options: SlurmOptions) -> None:
         self._shell = shell
         self._options = options
         self._known: dict[tuple[str, Resources], tuple[float, ExpectedWait]] = {}
+        self._ask_again_at = float("-inf")
 
     async def waits(
         self, offers: Sequence[Offer], need: Resources, place: script.ClusterPlace, now_s: int
     ) -> dict[str, ExpectedWait]:
         """Return how long a job would wait for each offer, by the offer's name.
 
-        Offers beyond MAX_TESTS are left for the next query. Until then their wait is unknown.
+        Offers beyond MAX_TESTS, or for which the time did not suffice, are first in the next query. Until then their
+        wait is unknown.
         """
         fresh = time.monotonic() - WAIT_AGE_S
         if len(self._known) > MAX_KNOWN:
             self._known = {key: known for key, known in self._known.items() if known[0] > fresh}
-        old = [offer for offer in offers if self._known.get((offer.name, need), (0.0,))[0] <= fresh]
+        asked_at = {offer.name: self._known.get((offer.name, need), (0.0,))[0] for offer in offers}
+        old = sorted(
+            (each for each in offers if asked_at[each.name] <= fresh), key=lambda each: asked_at[each.name]
+        )
         asked = await self._ask(old[:MAX_TESTS], need, place, now_s) if old else {}
-        untested = (0.0, ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False))
+        untested = (0.0, UNTESTED)
         known = {offer.name: self._known.get((offer.name, need), untested)[1] for offer in offers}
         return known | asked
 
@@ -63,14 +73,22 @@ class WaitEstimator:
         self, offers: Sequence[Offer], need: Resources, place: script.ClusterPlace, now_s: int
     ) -> dict[str, ExpectedWait]:
         asked_at = time.monotonic()
-        lines = [
-            script.section(str(number), f"{test_command(offer, need, self._options, place)} 2>&1")
+        if asked_at < self._ask_again_at:
+            return {offer.name: UNTESTED for offer in offers}
+        enough_time = f'[ "$(date +%s)" -lt $((begun + {TESTS_LIMIT_S})) ] || exit 0'
+        tests = [
+            f"{enough_time}\n"
+            + script.section(str(number), f"{test_command(offer, need, self._options, place)} 2>&1")
             for number, offer in enumerate(offers)
         ]
-        program = "\n".join((script.CLEAN_ENVIRONMENT, script.EPOCH_TIMES, *lines, "exit 0"))
-        answers = split_sections((await self._shell.run(program)).output)
+        lines = (script.CLEAN_ENVIRONMENT, script.EPOCH_TIMES, "begun=$(date +%s)", *tests, "exit 0")
+        try:
+            answers = split_sections((await self._shell.run("\n".join(lines))).output)
+        except AnygpuError:
+            self._ask_again_at = time.monotonic() + WAIT_AGE_S
+            answers = {}
         waits = {
-            offer.name: read_answer(answers.get(str(number), ""), now_s)
+            offer.name: read_answer(answers[str(number)], now_s) if str(number) in answers else UNTESTED
             for number, offer in enumerate(offers)
         }
         for name, wait in waits.items():

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from anygpu.backends.slurm.backend import SlurmBackend
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import split_sections
 from anygpu.backends.slurm.shell import COMMAND_TIMEOUT_S, ClusterOutcomeUnknown, LocalShell, ShellResult
+from anygpu.backends.slurm.waits import UNKNOWN_WAIT_S
 from anygpu.errors import LaunchRefused, NoQuota
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
@@ -93,6 +95,35 @@ async def test_idle_nodes_that_the_options_exclude_are_refused_before_a_launch(
     assert [offer.refused for offer in await free.offers(Resources())] == ["", ""]
     for backend in (constrained, free):
         await backend.close()
+
+
+class SlowTests(Commands):
+    """A controller that does not answer `sbatch --test-only` in time."""
+
+    tests = 0
+
+    async def run(
+        self, program: str, data: bytes = b"", *, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> ShellResult:
+        if "--test-only" in program:
+            self.tests += 1
+            raise ClusterOutcomeUnknown("A command of Slurm did not end within 60 s")
+        return await super().run(program, data, timeout_s=timeout_s)
+
+
+async def test_offers_remain_if_slurm_does_not_say_when_jobs_would_start(tmp_path: Path) -> None:
+    shell = SlowTests(tmp_path)
+    lines = SECTIONS["nodes"].splitlines()
+    busy = [re.sub(r"\d/\d/0/8", "8/0/0/8", line) if line[:3] == "pre" else line for line in lines]
+    shell.put("sinfo", "\n".join(("cat <<'END'", *busy, "END")))
+    backend = open_backend(shell)
+    for _ in range(2):
+        found = {offer.name: offer for offer in await backend.offers(Resources())}
+        waits = {name: offer.expected_wait_s for name, offer in found.items()}
+        assert waits == {"gpu/t4x2": 0, "preemptible/t4x2": UNKNOWN_WAIT_S}
+        assert not any(offer.refused for offer in found.values())
+    assert shell.tests == 1
+    await backend.close()
 
 
 async def test_the_number_of_a_job_is_found_after_greetings_of_the_site(

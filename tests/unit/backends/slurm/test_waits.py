@@ -1,12 +1,22 @@
 """How long a job would wait, by the answers of `sbatch --test-only`."""
 
+from pathlib import Path
+
 import pytest
 
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import SECTION
 from anygpu.backends.slurm.script import ClusterPlace
-from anygpu.backends.slurm.shell import ShellResult
-from anygpu.backends.slurm.waits import MAX_TESTS, UNKNOWN_WAIT_S, ExpectedWait, WaitEstimator, read_answer
+from anygpu.backends.slurm.shell import ClusterOutcomeUnknown, LocalShell, ShellResult
+from anygpu.backends.slurm.waits import (
+    MAX_TESTS,
+    TESTS_LIMIT_S,
+    UNKNOWN_WAIT_S,
+    UNTESTED,
+    ExpectedWait,
+    WaitEstimator,
+    read_answer,
+)
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
@@ -108,7 +118,7 @@ async def test_offers_that_one_query_leaves_out_have_an_unknown_wait_until_the_n
     estimator = WaitEstimator(shell, SlurmOptions())
     place = ClusterPlace(root="/home/ada", owner="abc")
     names = [f"p{number}" for number in range(MAX_TESTS + 3)]
-    unknown = dict.fromkeys(names[MAX_TESTS:], ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False))
+    unknown = dict.fromkeys(names[MAX_TESTS:], UNTESTED)
     waits = await estimator.waits(offers(*names), Resources(), place, NOW_S)
     assert waits == dict.fromkeys(names[:MAX_TESTS], ExpectedWait(600.0)) | unknown
     waits = await estimator.waits(offers(*names), Resources(), place, NOW_S)
@@ -127,3 +137,39 @@ async def test_slurm_is_asked_again_after_a_temporary_answer(text: str) -> None:
     assert await estimator.waits(offers("gpu"), Resources(), place, NOW_S) == {"gpu": ExpectedWait(600.0)}
     shell.answer = text
     assert await estimator.waits(offers("gpu"), Resources(), place, NOW_S) == {"gpu": ExpectedWait(600.0)}
+
+
+class SilentShell(RecordingShell):
+    """Does not answer."""
+
+    async def run(self, program: str, data: bytes = b"", *, timeout_s: float = 60.0) -> ShellResult:
+        self.programs.append(program)
+        raise ClusterOutcomeUnknown("A command of Slurm did not end")
+
+
+async def test_a_slurm_that_does_not_answer_is_not_asked_again_for_a_minute() -> None:
+    shell = SilentShell(STARTS)
+    estimator = WaitEstimator(shell, SlurmOptions())
+    place = ClusterPlace(root="/home/ada", owner="abc")
+    for need in (Resources(), Resources(), Resources(cpus=2)):
+        assert await estimator.waits(offers("gpu"), need, place, NOW_S) == {"gpu": UNTESTED}
+    assert len(shell.programs) == 1
+
+
+async def test_tests_for_which_the_time_did_not_suffice_follow_in_the_next_query(tmp_path: Path) -> None:
+    clock, sbatch = tmp_path / "date", tmp_path / "sbatch"  # each test takes half of the time
+    (tmp_path / "now").write_text(f"{NOW_S}\n")
+    clock.write_text(f"#!/bin/sh\ncat {tmp_path}/now\n")
+    sbatch.write_text(
+        f"#!/bin/sh\nnow=$(($(date) + {TESTS_LIMIT_S // 2})); echo $now > {tmp_path}/now\n"
+        f"echo to start at {NOW_S + 600}\n"
+    )
+    for program in (clock, sbatch):
+        program.chmod(0o755)
+    estimator = WaitEstimator(LocalShell({"PATH": f"{tmp_path}:/usr/bin:/bin"}), SlurmOptions())
+    place = ClusterPlace(root="/home/ada", owner="abc")
+    known = ExpectedWait(600.0)
+    waits = await estimator.waits(offers("a", "b", "c"), Resources(), place, NOW_S)
+    assert waits == {"a": known, "b": known, "c": UNTESTED}
+    waits = await estimator.waits(offers("a", "b", "c"), Resources(), place, NOW_S)
+    assert waits == {"a": known, "b": known, "c": known}
