@@ -24,7 +24,6 @@ ALLOWED_SBATCH_OPTIONS = frozenset(
         "contiguous",
         "core-spec",
         "cores-per-socket",
-        "cpus-per-gpu",
         "distribution",
         "exclude",
         "exclusive",
@@ -54,7 +53,8 @@ ALLOWED_SBATCH_OPTIONS = frozenset(
         "wckey",
     }
 )
-
+# Slurm accepts only one of --cpus-per-task, which anygpu sets, and --cpus-per-gpu.
+CPU_OPTIONS = frozenset({"cpus-per-gpu", "cpus-per-task"})
 
 START_LIMIT_S = 1800.0
 
@@ -138,6 +138,11 @@ class SlurmOptions(BaseModel):
             found = SBATCH_OPTION.fullmatch(option)
             if found is None:
                 raise ValueError(f"{option[:100]!r} is not an option of sbatch; write it as --name=value")
+            if found[1] in CPU_OPTIONS:
+                raise ValueError(
+                    f"--{found[1]} cannot be set here: a job gets its GPUs' share of the node's CPUs, or as many as it "
+                    "asks for with resources.cpus"
+                )
             if found[1] not in ALLOWED_SBATCH_OPTIONS:
                 raise ValueError(
                     f"--{found[1]} cannot be set here; allowed are: {', '.join(sorted(ALLOWED_SBATCH_OPTIONS))}"

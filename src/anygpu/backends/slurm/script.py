@@ -20,6 +20,7 @@ SIGNAL_FRACTION, MAX_SIGNAL_S = 0.1, 120
 MIN_SIGNAL_LIMIT_S = (
     600  # Slurm sends the signal up to a minute early, which is too early for a shorter time limit
 )
+MEMORY_OPTIONS = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
 NEEDS_AGENT, ENDED, EXISTS, SUBMITTED = "needs-agent", "ended", "exists", "submitted"
 UNDELIVERED = "undelivered"
 REJECTED_MARK = "rejected"  # a file in a directory whose reports the server does not want
@@ -156,7 +157,18 @@ def sbatch_options(
         "export": "ALL",
     }
     own = [f"--{name}={value}" for name, value in chosen.items() if value]
-    return [*own, "--no-requeue", *options.sbatch_options]
+    return [*own, "--no-requeue", *_site_options(launch, options)]
+
+
+def _site_options(launch: LaunchRequest, options: SlurmOptions) -> list[str]:
+    """Return the further options of the backend, without those that conflict with what the job asks for.
+
+    Slurm accepts one option for the memory, of several equal ones the last, and --mem-per-gpu only with GPUs.
+    """
+    conflicting = MEMORY_OPTIONS if launch.resources.memory_gib else ()
+    if not _gpu_count(launch):
+        conflicting = (*conflicting, "--mem-per-gpu")
+    return [text for text in options.sbatch_options if text.partition("=")[0] not in conflicting]
 
 
 def time_limit_s(run_s: float | None, longest_s: float | None) -> float | None:

@@ -1,5 +1,6 @@
 """Ask Slurm when jobs would start on busy nodes, with `sbatch --test-only`, which submits nothing."""
 
+import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ MAX_TESTS = 20  # offers in one query
 TESTS_LIMIT_S = 20  # no test is started later than this after the first one
 UNKNOWN_WAIT_S = 3600.0  # Slurm gives no time while its scheduler has not looked at the queue
 MAX_KNOWN = 2000
+ERROR_MARKS = ("failure", "error", "fatal")
+ERROR_PREFIX = re.compile(r"^(allocation failure|sbatch: error|sbatch: fatal): ")
 # Slurm would put such a job into its queue.
 QUEUED = ("Requested nodes are busy", "Required node not available", "Required partition not available")
 
@@ -122,12 +125,12 @@ def read_answer(text: str, now_s: int) -> ExpectedWait:
     start_s = parse_start_time(text)
     if start_s is not None:
         return ExpectedWait(float(max(0, start_s - now_s)))
-    lines = [line for line in text.strip().splitlines() if "failure" in line or "error" in line]
+    lines = [line for line in text.strip().splitlines() if any(mark in line for mark in ERROR_MARKS)]
     errors = " ".join(lines)
     if classify_refusal(errors) is not Refusal.FINAL:
         return ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
     if not lines or any(mark in errors for mark in QUEUED):
         return ExpectedWait(UNKNOWN_WAIT_S)
-    last = lines[-1].removeprefix("allocation failure: ").removeprefix("sbatch: error: ")
+    last = ERROR_PREFIX.sub("", lines[-1])
     reason = describe_exceeded_limit(errors) or printable_line(last)
     return ExpectedWait(UNKNOWN_WAIT_S, f"Slurm refuses the request: {reason[:300]}")

@@ -43,6 +43,25 @@ def test_the_script_asks_for_what_the_job_needs() -> None:
     assert {"--time=UNLIMITED", "--export=ALL"} <= set(options)
 
 
+@pytest.mark.parametrize("given", ["--mem=64G", "--mem-per-cpu=4G", "--mem-per-gpu=32G"])
+def test_the_memory_of_a_job_replaces_that_of_the_backend(given: str) -> None:
+    chosen = SlurmOptions(sbatch_options=(given, "--mem-bind=local"))
+    gpu = Gpu(count=1)
+    options = options_of(chosen=chosen, resources=Resources(gpu=gpu, memory_gib=10))
+    assert [option for option in options if "mem" in option] == ["--mem=10240M", "--mem-bind=local"]
+    options = options_of(chosen=chosen, resources=Resources(gpu=gpu))
+    assert [option for option in options if "mem" in option] == [given, "--mem-bind=local"]
+
+
+def test_a_job_without_gpus_has_no_memory_for_each_gpu() -> None:
+    assert "--mem-per-gpu=32G" not in options_of(chosen=SlurmOptions(sbatch_options=("--mem-per-gpu=32G",)))
+
+
+def test_options_for_the_number_of_cpus_are_refused_with_the_reason() -> None:
+    with pytest.raises(ValidationError, match=r"resources\.cpus"):
+        SlurmOptions(sbatch_options=("--cpus-per-gpu=8",))
+
+
 def test_the_agent_gets_a_signal_before_the_time_limit_and_knows_how_much_time_is_left() -> None:
     limited = Offer(backend="lab", name="gpu/cpu", max_run_s=7200)
     assert {"--time=120", "--signal=B:URG@120"} <= set(options_of(limited))

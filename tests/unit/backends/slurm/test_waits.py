@@ -50,6 +50,11 @@ def test_a_refusal_is_passed_on_without_control_characters() -> None:
     assert "\x1b" not in read_answer("sbatch: error: \x1b[31mno\n", NOW_S).refused
 
 
+def test_an_error_of_sbatch_itself_is_a_refusal() -> None:
+    reason = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
+    assert read_answer(f"sbatch: fatal: {reason}\n", NOW_S).refused == f"Slurm refuses the request: {reason}"
+
+
 @pytest.mark.parametrize("text", TEMPORARY)
 def test_an_answer_that_will_change_by_itself_is_no_refusal(text: str) -> None:
     assert read_answer(text, NOW_S) == ExpectedWait(UNKNOWN_WAIT_S, may_be_kept=False)
