@@ -19,6 +19,7 @@ from anygpu.backends.relay.directory import DirectoryRelay
 from anygpu.backends.relay.ssh import SshRelay
 from anygpu.backends.slurm import script, states
 from anygpu.backends.slurm.account import check_cluster
+from anygpu.backends.slurm.limits import SubmissionLimits
 from anygpu.backends.slurm.offers import NodeGroup, build_offer, free_slots, node_groups, with_wait
 from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import SlurmJob
@@ -119,9 +120,11 @@ class SlurmBackend:
         self._owner = owner_tag(secret, "owner of slurm jobs")
         self._queries = ClusterQueries(shell, options.root, options.gres)
         self._waits = WaitEstimator(shell, options)
+        self._limits = SubmissionLimits()
         self._changed_at: dict[str, float] = {}  # when this process submitted or cancelled an attempt
         self._submitted_at: dict[str, float] = {}
         self._cancelled: dict[str, None] = {}
+        self._refused: dict[str, None] = {}  # attempts for which Slurm had too many jobs
         self._states: dict[str, tuple[str, int]] = {}
         self._ending_since: dict[int, float] = {}
         self._logs: dict[int, tuple[str, ...]] = {}
@@ -155,9 +158,8 @@ class SlurmBackend:
         """
         facts = self._usable_facts(await self._queries.recent_facts())
         groups = node_groups(facts, self._options)
-        offers = [
-            build_offer(group, facts, need, backend=self.name, options=self._options) for group in groups
-        ]
+        made = [build_offer(group, facts, need, backend=self.name, options=self._options) for group in groups]
+        offers = [self._limits.apply(offer, need.nodes) for offer in made]
         pairs = list(zip(groups, offers, strict=True))
         idle = {offer.name for group, offer in pairs if free_slots(group, need)}
         uncertain = [
@@ -188,12 +190,21 @@ class SlurmBackend:
         agent = place.agent(archive.sha256)
         text = script.batch_script(launch, offer, self._options, place, agent)
         program = script.submit_program(launch, offer, text, place, agent)
+        began_at = time.monotonic()
+        self._refused.pop(launch.name, None)
         done = await self._shell.run(program)
         if script.read_outcome(done.output)[0] == script.NEEDS_AGENT:
             await self._upload(archive, agent)
             done = await self._shell.run(program)
         self._remember_change(launch.name)
-        self._raise_refusal(done)
+        try:
+            self._raise_refusal(done)
+        except NoQuota as error:
+            self._limits.record_refusal(offer, str(error), began_at=began_at)
+            if done.code == script.REFUSED_EXIT:
+                _forget_oldest(self._refused)
+                self._refused[launch.name] = None
+            raise
         outcome, job_id = script.read_outcome(done.output)
         if outcome == script.ENDED:
             raise LaunchRefused(
@@ -206,6 +217,7 @@ class SlurmBackend:
         if outcome == script.SUBMITTED:
             _forget_oldest(self._submitted_at)
             self._submitted_at[launch.name] = time.monotonic()
+            self._limits.record_acceptance(offer)
         return Handle(name=launch.name, native={"job": job_id})
 
     async def native_requests(self, launch: LaunchRequest, offer: Offer) -> Sequence[NativeRequest]:
@@ -234,7 +246,7 @@ class SlurmBackend:
         if done.code == 0:
             return
         text = printable_line(done.message)
-        if done.code == 91:
+        if done.code == script.NO_DIRECTORY_EXIT:
             raise LaunchRefused(
                 f"The directory of the attempt could not be written on {self._shell.name}: {text}",
                 hint="Check the free space there, or set the option directory of the backend.",
@@ -242,7 +254,7 @@ class SlurmBackend:
         refusal = classify_refusal(text)
         if refusal is Refusal.OUTCOME_UNKNOWN:
             raise ClusterOutcomeUnknown(f"It is not known whether Slurm accepted the job: {text}")
-        if done.code == 92 or refusal is Refusal.UNREACHABLE:
+        if done.code == script.NO_QUEUE_EXIT or refusal is Refusal.UNREACHABLE:
             raise BackendUnavailable(f"Slurm did not answer on {self._shell.name}: {text}")
         if refusal is Refusal.LIMIT:
             raise NoQuota(
@@ -361,21 +373,24 @@ class SlurmBackend:
             for name, jobs in queue.items()
             if (job := states.choose_job(jobs)) is not None and job.comment == f"anygpu:{self._owner}"
         }
-        before, self._states = self._states, current
+        # A job that this process has submitted may end before it is seen for the first time.
+        submitted = {name: SUBMITTED_STATE for name in current if name in self._submitted_at}
+        before, self._states = submitted | self._states, current
         for name, state in current.items():
-            # A job that this process has submitted may end before it is seen for the first time.
-            first = SUBMITTED_STATE if name in self._submitted_at else state
-            if before.get(name, first) != state:
+            if before.get(name, state) != state:
                 self._on_change(name)
+        self._limits.record_ends(len(_live_names(before) - _live_names(current)))
 
     # -- end --------------------------------------------------------------------------------------------------
 
     async def terminate(self, handle: Handle) -> None:
+        """Cancel the Slurm job of an attempt. If Slurm accepted none, the attempt's directory is removed."""
         place = await self._find_place()
         _forget_oldest(self._cancelled)
         self._cancelled[handle.name] = None
         self._submitted_at.pop(handle.name, None)
-        done = await self._shell.run(script.cancel_program(handle.name, place))
+        refused = handle.name in self._refused
+        done = await self._shell.run(script.cancel_program(handle.name, place, remove=refused))
         self._remember_change(handle.name)
         if done.code != 0:
             raise BackendUnavailable(
@@ -483,6 +498,11 @@ class SlurmBackend:
 def _forget_oldest(remembered: dict[Any, Any]) -> None:
     while len(remembered) >= MAX_REMEMBERED:
         del remembered[next(iter(remembered))]
+
+
+def _live_names(seen: Mapping[str, tuple[str, int]]) -> set[str]:
+    """Return the names of the jobs that wait or run, from the states of all jobs."""
+    return {name for name, (state, _) in seen.items() if state not in states.ENDED_TEXTS}
 
 
 def _could_fit(group: NodeGroup, need: Resources) -> bool:

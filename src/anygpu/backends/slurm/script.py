@@ -25,7 +25,9 @@ NEEDS_AGENT, ENDED, EXISTS, SUBMITTED = "needs-agent", "ended", "exists", "submi
 UNDELIVERED = "undelivered"
 REJECTED_MARK = "rejected"  # a file in a directory whose reports the server does not want
 ATTEMPT_NAME = re.compile(r"anygpu-[0-9a-f]{32}-\d{1,9}")
-NO_DIRECTORY_EXIT = 91
+NO_DIRECTORY_EXIT, NO_QUEUE_EXIT = 91, 92
+REFUSED_EXIT = 93  # sbatch failed, and nobody has tried before
+REFUSED_AGAIN_EXIT = 94  # sbatch failed, but may have succeeded before
 NO_AGENT = "'anygpu: this node cannot read the agent in the directory of the backend'"
 END_OF_FILE = "anygpu-end-of-file"
 # Options in the user's environment must not replace those that anygpu gives.
@@ -272,13 +274,15 @@ def submit_program(launch: LaunchRequest, offer: Offer, script: str, place: Clus
             f"touch -c {shlex.quote(agent)} 2>/dev/null",  # an archive that is used is kept
             f"[ ! -e ended ] || {{ echo {ENDED}; exit 0; }}",
             # A directory that is created here proves that nobody has tried to submit the attempt before.
+            f"refused={REFUSED_EXIT}",
             "if ! mkdir submitted 2>/dev/null; then",
-            f'found=$(squeue -h -t all -u "$(id -un)" -n {name} -o %i) || exit 92',
+            f"refused={REFUSED_AGAIN_EXIT}",
+            f'found=$(squeue -h -t all -u "$(id -un)" -n {name} -o %i) || exit {NO_QUEUE_EXIT}',
             f'[ -z "$found" ] || {{ echo {EXISTS} $found; exit 0; }}',
             "fi",
             *(_write_ticket(launch, offer, node, place) for node in range(launch.nodes)),
             _write_file("job.sh", script),
-            "id=$(sbatch --parsable job.sh) || exit 93",
+            'id=$(sbatch --parsable job.sh) || exit "$refused"',
             # Some sites print a greeting before the number, and clusters of a federation print `number;cluster`.
             'id=$(printf "%s\\n" "$id" | tail -n 1)',
             f'echo {SUBMITTED} "${{id%%;*}}"',
@@ -319,13 +323,17 @@ def _write_file(name: str, text: str, directory: str = ".") -> str:
     )
 
 
-def cancel_program(name: str, place: ClusterPlace) -> str:
-    """Return the program that cancels all Slurm jobs of an attempt, and prevents that one starts later."""
+def cancel_program(name: str, place: ClusterPlace, *, remove: bool = False) -> str:
+    """Return the program that cancels all Slurm jobs of an attempt, and prevents that one starts later.
+
+    With `remove`, it removes the directories of the attempt instead: Slurm has certainly accepted no job of it.
+    """
     directory = shlex.quote(place.directory(name))
+    mark = f"umask 077; mkdir -p {directory} && : > {directory}/ended || exit {NO_DIRECTORY_EXIT}"
     return "\n".join(
         (
             CLEAN_ENVIRONMENT,
-            f"umask 077; mkdir -p {directory} && : > {directory}/ended || exit 91",
+            f"rm -rf {directory} {directory}-n*" if remove else mark,
             f'scancel --quiet -u "$(id -un)" -n {shlex.quote(name)}',
         )
     )

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,71 @@ async def test_the_relay_of_the_cluster_is_polled_as_the_settings_say(
     assert made.relay is not None
     assert made.relay.poll_s == 7
     await made.close()
+
+
+class LimitedQueue(Commands):
+    """A Slurm that accepts two jobs of this user at the same time. `end` ends one."""
+
+    LIMIT = 2
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir()
+        name = "$(sed -n 's/^#SBATCH --job-name=//p' job.sh)"
+        tag = "$(sed -n 's/^#SBATCH --comment=//p' job.sh)"
+        self.put(
+            "sbatch",
+            f'if [ "$(grep -l RUNNING {self.jobs}/* 2>/dev/null | wc -l)" -ge {self.LIMIT} ]; then\n'
+            "echo sbatch: error: QOSMaxSubmitJobPerUserLimit >&2; exit 1\nfi\n"
+            f'printf "$$\\037RUNNING\\0370\\0371\\0372\\037NONE\\0370\\037None\\037n1\\037{tag}\\037{name}\\037\\n" > '
+            f"{self.jobs}/{name}\necho $$",
+        )
+        self.put("squeue", f'case "$*" in *" -n "*) ;; *) cat {self.jobs}/* 2>/dev/null; exit 0 ;; esac')
+
+    def running(self) -> list[Path]:
+        return [path for path in sorted(self.jobs.iterdir()) if "RUNNING" in path.read_text()]
+
+    def end(self) -> None:
+        path = self.running()[0]
+        path.write_text(path.read_text().replace("RUNNING", "COMPLETED"))
+
+
+async def test_jobs_that_a_limit_of_submissions_refuses_try_again_when_others_have_ended(
+    tmp_path: Path,
+) -> None:
+    shell = LimitedQueue(tmp_path)
+    backend = open_backend(shell, poll_s=0.2, partitions=("gpu",))
+    waiting, running = [f"anygpu-{number:032x}" for number in range(6)], list[str]()
+    attempts = dict.fromkeys(waiting, 0)
+
+    async def schedule() -> None:
+        """Launch waiting jobs as the scheduler does: as many as the offer has place for."""
+        [offer] = await backend.offers(Resources())
+        for job in waiting[: offer.free]:
+            attempts[job] += 1
+            name = f"{job}-{attempts[job]}"
+            try:
+                await backend.launch(replace(LAUNCH, name=name), offer)
+            except NoQuota:
+                await backend.terminate(Handle(name=name))
+            else:
+                waiting.remove(job)
+                running.append(name)
+
+    while waiting:
+        for _ in range(5):
+            await schedule()
+        assert len(shell.running()) == shell.LIMIT
+        shell.end()
+        async with asyncio.timeout(60):
+            while not (await backend.offers(Resources()))[0].free:
+                await backend.probe(Handle(name=NAME))
+                await asyncio.sleep(0.05)
+    assert max(attempts.values()) <= 2
+    directories = tmp_path / ".anygpu" / "slurm" / backend._owner
+    assert sorted(path.name for path in directories.iterdir()) == sorted(running)
+    await backend.close()
 
 
 class Unanswered(Commands):
