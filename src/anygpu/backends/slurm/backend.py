@@ -118,7 +118,7 @@ class SlurmBackend:
         self._shell = shell
         # The label must not change: comments of Slurm jobs and directories on the cluster have the owner id.
         self._owner = owner_tag(secret, "owner of slurm jobs")
-        self._queries = ClusterQueries(shell, options.root, options.gres)
+        self._queries = ClusterQueries(shell, options)
         self._waits = WaitEstimator(shell, options)
         self._limits = SubmissionLimits()
         self._changed_at: dict[str, float] = {}  # when this process submitted or cancelled an attempt

@@ -82,6 +82,7 @@ class Partition:
     preemptible: bool = False  # see preemption.py
     max_nodes: int | None = None
     problem: str = ""
+    hidden: bool = False  # Slurm lists it only by name
     preempt_mode: str = "OFF"  # that of the cluster if the partition sets none
     tier: int = 1
     nodes: str = ""  # a list of hosts
@@ -207,6 +208,7 @@ def parse_partitions(output: str) -> Iterator[Partition]:
             max_time_s=parse_duration(values.get("MaxTime", "")),
             max_nodes=int(nodes) if nodes.isdecimal() else None,
             problem="" if state == "UP" else f"the partition {name} is {printable(state)[:40]}",
+            hidden=values.get("Hidden") == "YES",
             preempt_mode=values.get("PreemptMode", "OFF"),
             tier=_number(values.get("PriorityTier", "1")),
             nodes=values.get("Nodes", ""),

@@ -3,11 +3,12 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anygpu.backends.batch.shared_query import SharedQuery, retrieve_exception
 from anygpu.backends.slurm import script
+from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import (
     ACCOUNTING_FIELDS,
     NODE_FIELDS,
@@ -53,13 +54,16 @@ class ClusterFacts:
     qos_preemption: QosPreemption | None = None  # None: preemption does not depend on the quality of service
 
 
-def facts_program(root: str) -> str:
-    """Return the program that prints everything that offers need, in one command."""
+def facts_program(root: str, named: Sequence[str] = ()) -> str:
+    """Return the program that prints everything that offers need, in one command. `named` are partitions to use."""
+    nodes = f"sinfo -h -N -O {shlex.quote(format_option(NODE_FIELDS))}"
     commands = {
         "now": "date +%s",
         "root": script.home_program(root),
         "config": f"config=$(scontrol show config | grep -E '^({CONFIG}) '); printf '%s\\n' \"$config\"",
-        "nodes": f"sinfo -h -N -O {shlex.quote(format_option(NODE_FIELDS))} || exit $?",
+        "nodes": f"{nodes} || exit $?",
+        # Hidden partitions are listed only by name.
+        "named": f"{nodes} -p {shlex.quote(','.join(named))} || exit $?" if named else ":",
         # Also those that the user may not use: their jobs may preempt the user's.
         "partitions": "scontrol show partition -a -o || exit $?",
         "reservations": "scontrol show reservation -o",
@@ -86,25 +90,37 @@ def parse_facts(output: str, gres: str) -> ClusterFacts:
     by_qos = parse_qos_preemption(
         parts.get("qualities", ""), parts.get("defaults", ""), config.get("PreemptMode", "")
     )
+    partitions = mark_preemptible(parse_partitions(parts.get("partitions", "")), preempt_type)
+    listed = list(parse_nodes(parts.get("nodes", ""), gres))
     return ClusterFacts(
         now_s=int(now) if now.isdecimal() else 0,
         root=parts.get("root", "").strip(),
         version=config.get("SLURM_VERSION", "")[:40],
         kill_wait_s=float(wait_text) if wait_text.isdecimal() else DEFAULT_KILL_WAIT_S,
-        nodes=tuple(parse_nodes(parts.get("nodes", ""), gres)),
-        partitions=mark_preemptible(parse_partitions(parts.get("partitions", "")), preempt_type),
+        nodes=(*listed, *_hidden_nodes(parse_nodes(parts.get("named", ""), gres), listed, partitions)),
+        partitions=partitions,
         reservations=tuple(parse_reservations(parts.get("reservations", ""))),
         qos_preemption=by_qos if preempt_type == BY_QOS else None,
     )
 
 
+def _hidden_nodes(
+    named: Iterable[SlurmNode], listed: Iterable[SlurmNode], partitions: Mapping[str, Partition]
+) -> Iterator[SlurmNode]:
+    """Yield the nodes of hidden partitions. By name, Slurm also lists partitions that the user's group may not use."""
+    known = {node.partition for node in listed}
+    for node in named:
+        partition = partitions.get(node.partition)
+        if partition is not None and partition.hidden and node.partition not in known:
+            yield node
+
+
 class ClusterQueries:
     """The queries of one cluster: its facts, its queue, and the accounting of ended jobs."""
 
-    def __init__(self, shell: ClusterShell, root: str, gres: str) -> None:
+    def __init__(self, shell: ClusterShell, options: SlurmOptions) -> None:
         self._shell = shell
-        self._root = root
-        self._gres = gres
+        self._options = options
         self._facts = SharedQuery(self._fetch_facts)
         self._queue = SharedQuery(self._fetch_queue)
         self._accounting_again_at = float("-inf")
@@ -167,9 +183,9 @@ class ClusterQueries:
             await asyncio.wait([self._accounting])
 
     async def _fetch_facts(self) -> ClusterFacts:
-        done = await self._shell.run(facts_program(self._root))
+        done = await self._shell.run(facts_program(self._options.root, self._options.partitions))
         require_success(done, self._shell.name)
-        facts = parse_facts(done.output, self._gres)
+        facts = parse_facts(done.output, self._options.gres)
         if not script.is_safe_path(facts.root):
             raise BackendUnavailable(
                 f"The directory {facts.root[:200]!r} on {self._shell.name} has characters that a batch script cannot "

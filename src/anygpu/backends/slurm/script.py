@@ -244,9 +244,12 @@ def home_program(root: str) -> str:
 
 
 def queue_program() -> str:
-    """Return the program that lists all Slurm jobs of the user, also those that ended some minutes ago."""
+    """Return the program that lists all Slurm jobs of the user, also those that ended some minutes ago.
+
+    Without -a, jobs in hidden partitions would seem to have ended.
+    """
     fields = shlex.quote(format_option(QUEUE_FIELDS))
-    return f'{CLEAN_ENVIRONMENT}\n{EPOCH_TIMES}\nsqueue -h -t all -u "$(id -un)" -O {fields}'
+    return f'{CLEAN_ENVIRONMENT}\n{EPOCH_TIMES}\nsqueue -h -a -t all -u "$(id -un)" -O {fields}'
 
 
 def upload_program(path: str, size: int) -> str:
@@ -277,7 +280,7 @@ def submit_program(launch: LaunchRequest, offer: Offer, script: str, place: Clus
             f"refused={REFUSED_EXIT}",
             "if ! mkdir submitted 2>/dev/null; then",
             f"refused={REFUSED_AGAIN_EXIT}",
-            f'found=$(squeue -h -t all -u "$(id -un)" -n {name} -o %i) || exit {NO_QUEUE_EXIT}',
+            f'found=$(squeue -h -a -t all -u "$(id -un)" -n {name} -o %i) || exit {NO_QUEUE_EXIT}',
             f'[ -z "$found" ] || {{ echo {EXISTS} $found; exit 0; }}',
             "fi",
             *(_write_ticket(launch, offer, node, place) for node in range(launch.nodes)),

@@ -326,7 +326,7 @@ class FailingDeliveries(Commands):
     async def run(
         self, program: str, data: bytes = b"", *, timeout_s: float = COMMAND_TIMEOUT_S
     ) -> ShellResult:
-        if "squeue -h -t all" in program:
+        if "squeue -h -a -t all" in program:
             self.queries += 1
             return ShellResult(0, LIVE if self.queries <= self.queries_while_live else "", "")
         if "--deliver" not in program:

@@ -3,6 +3,8 @@
 import pytest
 from tests.unit.backends.slurm import recorded
 
+from anygpu.backends.slurm.offers import missing_partitions
+from anygpu.backends.slurm.options import SlurmOptions
 from anygpu.backends.slurm.parse import (
     MAX_HOSTS,
     expand_hosts,
@@ -16,7 +18,7 @@ from anygpu.backends.slurm.parse import (
     parse_start_time,
     split_sections,
 )
-from anygpu.backends.slurm.queries import parse_facts
+from anygpu.backends.slurm.queries import facts_program, parse_facts
 
 
 def test_the_queue_has_every_field_of_each_job() -> None:
@@ -138,6 +140,25 @@ def test_the_facts_of_a_cluster() -> None:
     assert (facts.partitions["preemptible"].max_time_s, facts.partitions["gpu"].max_time_s) == (86_400, None)
     assert facts.reservations[0].maintenance
     assert facts.reservations[0].nodes == {"n1", "n2"}
+
+
+def test_hidden_partitions_are_used_if_they_are_named() -> None:
+    program = facts_program("~/.anygpu", ("gpu", "owners", "closed"))
+    assert "-p gpu,owners,closed" in program
+    assert " -p " not in facts_program("~/.anygpu")
+    sections = split_sections(recorded.FACTS)
+    line = sections["nodes"].splitlines()[1]
+    named = [
+        line,
+        line.replace("gpu*", "owners"),
+        line.replace("gpu*", "closed"),
+    ]  # the last is for another group
+    partitions = "PartitionName=owners Hidden=YES State=UP\nPartitionName=closed Hidden=NO State=UP\n"
+    added = "\n".join(("\x1enamed", *named, "\x1epartitions", partitions))
+    text = recorded.FACTS.replace("\x1epartitions\n", added)
+    facts = parse_facts(text, "gpu")
+    assert [(node.partition, node.name) for node in facts.nodes[5:]] == [("owners", "n1")]
+    assert missing_partitions(facts, SlurmOptions(partitions=("gpu", "owners", "closed"))) == ["closed"]
 
 
 def test_an_expected_start() -> None:

@@ -89,6 +89,11 @@ def test_the_ticket_is_not_in_the_script_but_in_the_program() -> None:
     assert 'export CUDA_VISIBLE_DEVICES=""' in text
 
 
+@pytest.mark.parametrize("program", [submission(), script.queue_program()])
+def test_queries_of_the_queue_list_jobs_in_hidden_partitions(program: str) -> None:
+    assert program.count("squeue ") == program.count("squeue -h -a ") == 1
+
+
 def test_a_restarted_script_starts_no_agent(tmp_path: Path) -> None:
     place = ClusterPlace(root=str(tmp_path), owner="abc")
     text = script.batch_script(launch(), OFFER, SlurmOptions(python="/bin/false"), place, "agent")
