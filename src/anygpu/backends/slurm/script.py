@@ -387,14 +387,15 @@ def cleanup_program(
     The directories of `live` attempts are kept. It prints the other directories with reports that were not delivered.
     """
     kept = " ".join(live)
+    # find counts whole days, and +1 means at least two of them.
+    delivered, undelivered = f"-mtime +{delivered_days - 1}", f"-mtime +{undelivered_days - 1}"
     return "\n".join(
         (
             f"cd {shlex.quote(f'{place.root}/{place.owner}')} 2>/dev/null || exit 0",
             f"live={shlex.quote(f' {kept} ')}",
-            f"find . -mindepth 1 -maxdepth 1 -type d -name 'anygpu-*' -mtime +{delivered_days} | "
-            "while read -r path; do",
+            f"find . -mindepth 1 -maxdepth 1 -type d -name 'anygpu-*' {delivered} | while read -r path; do",
             '  name="${path#./}"; case "$live" in *" $name "*|*" ${name%-n*} "*) continue;; esac',
-            f'  if [ -e "$path/work.json" ]; then find "$path" -maxdepth 0 -mtime +{undelivered_days} '
+            f'  if [ -e "$path/work.json" ]; then find "$path" -maxdepth 0 {undelivered} '
             '-exec rm -rf {} +; else rm -rf "$path"; fi',
             "done",
             "for path in anygpu-*/work.json; do",
@@ -403,7 +404,7 @@ def cleanup_program(
             f'  echo "{UNDELIVERED} $name"',
             "done",
             # Archives of earlier versions of the agent, unless a job that still waits or runs needs them.
-            f"find ../agent -maxdepth 1 -name '*.pyz' -mtime +{undelivered_days} 2>/dev/null | while read -r path; do",
+            f"find ../agent -maxdepth 1 -name '*.pyz' {undelivered} 2>/dev/null | while read -r path; do",
             '  grep -qsF -e "${path##*/}" ../*/anygpu-*/job.sh || rm -f "$path"',
             "done",
         )

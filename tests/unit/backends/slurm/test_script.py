@@ -142,6 +142,30 @@ def test_old_directories_are_removed_but_not_those_of_live_attempts(tmp_path: Pa
     assert left == ["anygpu-live-1", "anygpu-live-1-n1", "anygpu-new-1", "anygpu-undelivered-1"]
 
 
+@pytest.mark.parametrize(("hours", "is_kept"), [(23, True), (25, False)])
+def test_a_delivered_directory_is_removed_after_a_day(tmp_path: Path, hours: int, is_kept: bool) -> None:
+    assert remains_after_clean_up(tmp_path, hours) is is_kept
+
+
+@pytest.mark.parametrize(("hours", "is_kept"), [(719, True), (721, False)])
+def test_reports_that_were_never_sent_are_removed_after_a_month(
+    tmp_path: Path, hours: int, is_kept: bool
+) -> None:
+    assert remains_after_clean_up(tmp_path, hours, "work.json") is is_kept
+
+
+def remains_after_clean_up(root: Path, hours: int, *files: str) -> bool:
+    """Return whether the clean-up keeps the directory of an attempt that ended so long ago."""
+    directory = root / "abc" / "anygpu-old-1"
+    directory.mkdir(parents=True)
+    for name in files:
+        (directory / name).touch()
+    subprocess.run(["touch", "-d", f"{hours} hours ago", directory], check=True)
+    program = script.cleanup_program(ClusterPlace(root=str(root), owner="abc"), [], 1, 30)
+    subprocess.run(["sh", "-c", program], check=True, capture_output=True)
+    return directory.exists()
+
+
 def test_the_clean_up_names_the_ended_attempts_whose_reports_are_left(tmp_path: Path) -> None:
     place = ClusterPlace(root=str(tmp_path), owner="abc")
     live, left, refused, done = (f"anygpu-{number * 32}-1" for number in "1234")
