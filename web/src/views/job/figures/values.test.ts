@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Schemas } from "@/api/client";
 import { costFigure, pace, progressParts, remainingTime } from "@/views/job/figures/values";
 import { attempt, job, START } from "@/views/job/samples";
 
@@ -20,6 +21,7 @@ describe("remainingTime", () => {
     expect(remainingTime(running, START + 300_000)).toEqual({ seconds: 700, low: 500, high: 1200 });
     expect(remainingTime(running, START + 2000_000)).toEqual({ seconds: 0, low: 0, high: 0 });
     expect(remainingTime({ ...running, status: "failed" }, START)).toBeNull();
+    expect(remainingTime({ ...running, phase: "held" }, START)).toBeNull();
     expect(remainingTime({ ...running, prediction: null }, START)).toBeNull();
   });
 });
@@ -28,6 +30,12 @@ describe("costFigure", () => {
   it("never expects less than was spent", () => {
     const running = job({ attempts: [attempt()], prediction, cost_microusd: 700 });
     expect(costFigure(running).expected).toEqual({ value: 900, low: 700, high: 2000 });
+  });
+
+  it("has the price of a held machine, and expects nothing of a script that has ended", () => {
+    const place = { price_microusd_per_hour: 430 } as Schemas["JobDetails"]["place"];
+    const held = job({ attempts: [attempt()], prediction, phase: "held", place });
+    expect(costFigure(held)).toMatchObject({ expected: null, hourly: 430 });
   });
 
   it("is drawn against the budget, or else against the highest expected cost", () => {

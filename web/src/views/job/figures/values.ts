@@ -9,10 +9,15 @@ type Job = Schemas["JobDetails"];
 
 const SECOND = 1000;
 
-/** The predicted rest of a job at `now`; null without a prediction, and after its end. */
+/** The prediction of a job whose script may still run: not after its end, and not while its machine is held. */
+function currentPrediction(job: Job): Job["prediction"] {
+  return isEnded(job.status) || job.phase === "held" ? null : job.prediction;
+}
+
+/** The predicted rest of a job at `now`; null without a prediction, and after the end of its script. */
 export function remainingTime(job: Job, now: number): RemainingTime | null {
-  const { prediction } = job;
-  if (isEnded(job.status) || prediction === null) return null;
+  const prediction = currentPrediction(job);
+  if (prediction === null) return null;
   const start = job.attempts[0]?.launching_at;
   const elapsed = start === undefined ? 0 : Math.max(0, now - Date.parse(start)) / SECOND;
   const left = (seconds: number) => Math.max(0, seconds - elapsed);
@@ -38,9 +43,9 @@ export function costFigure(job: Job): CostFigure {
   const budget = job.max_cost_microusd;
   const isRunning = !isEnded(job.status) && job.attempts.some((each) => each.released_at === null);
   const hourly = isRunning ? (job.place?.price_microusd_per_hour ?? 0) : 0;
-  const { prediction } = job;
+  const prediction = currentPrediction(job);
   const expected =
-    isEnded(job.status) || prediction === null
+    prediction === null
       ? null
       : {
           value: Math.max(spent, prediction.cost_microusd),
