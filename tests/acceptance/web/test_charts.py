@@ -300,6 +300,18 @@ def test_a_link_has_the_pinned_metrics(open_page: PageOpener) -> None:
     expect(chart(other, "train/loss")).to_have_count(0)
 
 
+def test_pins_of_one_job_stay_when_another_job_with_other_metrics_gets_pins(open_page: PageOpener) -> None:
+    page = open_page(job_path(ODD))
+    chart(page, "epoch").get_by_role("button", name="Unpin epoch").click()
+    expect(chart(page, "epoch")).to_have_count(0)
+    page.goto(job_path(CURVES))
+    chart(page, "val/loss").get_by_role("button", name="Unpin val/loss").click()
+    expect(chart(page, "val/loss")).to_have_count(0)
+    page.goto(job_path(ODD))
+    expect(chart(page, "loss")).to_be_visible()
+    expect(chart(page, "epoch")).to_have_count(0)
+
+
 def test_an_enlarged_chart_shows_its_points_as_a_table(open_page: PageOpener) -> None:
     page = open_page(job_path(CURVES))
     page.get_by_role("button", name="Enlarge val/loss").click()

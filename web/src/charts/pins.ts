@@ -16,8 +16,19 @@ function readPins(): readonly string[] {
   }
 }
 
-export function setPins(next: readonly string[]): void {
-  pins = next.slice(0, MAX_PINS);
+/** Pin `next` of the metrics of a job. Pins that only other jobs have stay; the oldest of too many are dropped. */
+export function replacePins(
+  old: readonly string[],
+  metrics: readonly string[],
+  next: readonly string[],
+): readonly string[] {
+  const replaced = new Set([...metrics, ...next]);
+  return [...old.filter((pin) => !replaced.has(pin)), ...next].slice(-MAX_PINS);
+}
+
+/** @param metrics all metrics of the job in which `next` are pinned */
+export function setPins(metrics: readonly string[], next: readonly string[]): void {
+  pins = replacePins(pins, metrics, next);
   localStorage.setItem(KEY, JSON.stringify(pins));
   for (const listener of listeners) listener();
 }

@@ -3,6 +3,7 @@ import { chartSearch, formatZoom, parseChartView, parseZoom } from "@/charts/cha
 import { currentPoint, neighbourPosition, pointsAt, stepsBetween } from "@/charts/hover";
 import type { ChartLine } from "@/charts/lines";
 import { defaultPins, epochMetric, groupMetrics, searchMetrics, shownPins } from "@/charts/metric-groups";
+import { MAX_PINS, replacePins } from "@/charts/pins";
 import { layoutPlot, type PlotModel } from "@/charts/plot-layout";
 import { factorForCount } from "@/charts/smoothing";
 
@@ -74,6 +75,19 @@ describe("metric groups", () => {
     expect(new Set(shownPins(names, ["gone"]))).toEqual(new Set(names));
     expect(epochMetric(["train/epoch", "loss"])).toBe("train/epoch");
     expect(epochMetric(["epochs"])).toBeNull();
+  });
+
+  it("keeps the pins of other jobs", () => {
+    const old = ["reward", "train/loss", "val/map"];
+    expect(replacePins(old, names, ["train/loss", "val/top1"])).toEqual([
+      "reward",
+      "val/map",
+      "train/loss",
+      "val/top1",
+    ]);
+    expect(replacePins(old, names, [])).toEqual(["reward", "val/map"]);
+    const many = Array.from({ length: MAX_PINS }, (_, number) => `metric${number}`);
+    expect(replacePins(many, names, ["val/top1"])).toEqual([...many.slice(1), "val/top1"]);
   });
 });
 

@@ -18,6 +18,8 @@ interface MetricChartProps {
   crosshair: Crosshair;
   attempts: readonly AttemptFacts[];
   epochs: EpochSource;
+  /** All metrics of the job. */
+  names: readonly string[];
   pins: readonly string[];
 }
 
@@ -40,7 +42,7 @@ function useAttemptSource({ store, name, view, attempts, epochs }: MetricChartPr
 }
 
 export function MetricChart(props: MetricChartProps) {
-  const { name, change, view, crosshair, pins } = props;
+  const { name, names, change, view, crosshair, pins } = props;
   const source = useAttemptSource(props);
   const pinned = pins.includes(name);
   return (
@@ -62,7 +64,7 @@ export function MetricChart(props: MetricChartProps) {
             aria-pressed={pinned}
             onClick={() => {
               const next = pinned ? pins.filter((each) => each !== name) : [...pins, name];
-              setPins(next);
+              setPins(names, next);
               change({ pins: next });
             }}
           />

@@ -70,7 +70,7 @@ function MetricCharts({ job, store, names }: MetricChartsProps) {
   useShortcuts([
     { keys: "l", label: "Logarithmic scale", group: "Job", run: () => change({ logScale: !view.logScale }) },
   ]);
-  const chart = { store, view, change, crosshair, attempts: job.attempts, epochs, pins };
+  const chart = { store, view, change, crosshair, attempts: job.attempts, epochs, names, pins };
   return (
     <section className="metrics" aria-label="Metrics">
       <div className="mbar">
