@@ -277,7 +277,7 @@ def test_a_failed_job_shows_the_cause_first(web_server: Server, open_page: PageO
         code="print('loading')\nraise ValueError('no such column: price')", name="fails"
     )
     assert web_server.wait_ended(job_id)["status"] == "failed"
-    page = open_page(f"/jobs/{job_id}")
+    page = open_page(f"/jobs/{job_id}?log=1&line=1")
     cause = page.get_by_role("alert", name="Why the job failed")
     expect(cause).to_contain_text("exited with code 1")
     expect(cause).to_contain_text("no such column: price")
@@ -285,7 +285,7 @@ def test_a_failed_job_shows_the_cause_first(web_server: Server, open_page: PageO
     check_accessibility(page)
     take_screenshot(page, "job-failed", full=True)
     cause.get_by_role("link", name="Open the log").click()
-    expect(page).to_have_url(re.compile("tab=log"))
+    expect(page).to_have_url(re.compile(r"\?tab=log$"))
 
 
 def test_a_waiting_job_shows_why_it_waits_and_can_be_started_first(

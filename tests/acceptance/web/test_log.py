@@ -301,6 +301,13 @@ if not killed.exists():
     expect(log.get_by_text("first attempt", exact=True)).to_be_visible()
     expect(log.get_by_text("second attempt", exact=True)).to_have_count(0)
     expect(page).to_have_url(re.compile("log=1"))
+    page.get_by_role("button", name="Attempt 1").click()
+    page.get_by_role("menuitem", name=re.compile("Attempt 2")).click()
+    expect(page).not_to_have_url(re.compile("log="))
+    line(log, 1).get_by_role("button").click()
+    expect(page).to_have_url(re.compile("log=2&line=1"))
+    expect(line(log, 1)).to_have_class("ln current")
+    expect(log.get_by_text("second attempt", exact=True)).to_be_visible()
 
 
 @pytest.mark.extended

@@ -117,7 +117,7 @@ function AttemptLog({ job, attempt, node, full }: AttemptLogProps) {
           find={query.regex ? "" : query.text}
           matchCase={query.matchCase}
           current={shown}
-          onChoose={(number) => change({ line: number })}
+          onChoose={(number) => change({ log: store.attempt, line: number })}
         />
       ) : (
         <NoLines feed={feed} job={job} />

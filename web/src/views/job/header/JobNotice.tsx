@@ -61,7 +61,11 @@ function FailureCard({ job, onResume }: { job: Job; onResume: () => void }) {
         </pre>
       )}
       <div className="row fa">
-        <Link className="btn" to="." search={(old) => ({ ...old, tab: "log", node: node?.node })}>
+        <Link
+          className="btn"
+          to="."
+          search={(old) => ({ ...old, tab: "log", log: undefined, line: undefined, node: node?.node })}
+        >
           {node === null ? "Open the log" : `Open the log of node ${node.node}`}
         </Link>
         {can("write") && possibleActions(job).resume && (
