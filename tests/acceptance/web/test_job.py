@@ -132,6 +132,24 @@ def test_progress_moves_without_a_reload(web_server: Server, running_job: str, o
     assert page.evaluate("window.loadedOnce")
 
 
+def test_the_machine_of_a_running_job_is_read_again_when_it_is_shown_again(
+    running_job: str, open_page: PageOpener
+) -> None:
+    page = open_page(f"/jobs/{running_job}")
+    machine = page.get_by_role("region", name="Machine")
+    history = re.compile(r"/telemetry\?")
+    expect(machine.locator(".sysrows, .empty").first).to_be_visible()
+    page.keyboard.press("2")
+    expect(machine).to_have_count(0)
+    with page.expect_response(history, timeout=60_000):
+        page.keyboard.press("1")
+    for chosen, other in (("Last hour", "Whole run"), ("Whole run", "Last hour")):
+        machine.get_by_role("button", name=chosen).click()
+        with page.expect_response(history, timeout=60_000):
+            page.get_by_role("menuitem", name=other).click()
+        expect(machine.locator(".sysrows, .empty").first).to_be_visible()
+
+
 @pytest.mark.parametrize(("dark", "screen"), [(False, "desktop"), (True, "desktop"), (False, "phone")])
 def test_every_tab_is_accessible(running_job: str, open_page: PageOpener, dark: bool, screen: str) -> None:
     page = open_page(f"/jobs/{running_job}", dark=dark, screen=screen)

@@ -101,7 +101,10 @@ function useMachineRows(job: Schemas["JobDetails"], period: Period, node: number
       // The client's types turn pairs into arrays of any length.
       return joinAttempts(history as Schemas["TelemetryHistory"]);
     },
-    staleTime: Infinity,
+    // What arrived since is not in the cache: a panel that is shown again reads the history of a running job again.
+    staleTime: ended ? Infinity : 0,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
   });
   const { data, refetch } = query;
   const [live, setLive] = useState<LiveSeries | null>(null);
