@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, WebSocketRoute, expect
@@ -135,6 +136,34 @@ def test_a_search_counts_the_hits_and_goes_to_them(
     expect(page.get_by_text("9 hits")).to_be_visible()
     field.fill("(")
     expect(page.get_by_text("not valid")).to_be_visible()
+
+
+def test_a_search_that_finds_nothing_in_its_time_goes_on(open_page: PageOpener, million: str) -> None:
+    page, log = open_log(open_page, million)
+    expect(line(log, LINES)).to_be_visible()
+    starts: list[int] = []
+
+    def answer(route: Route) -> None:
+        (before,) = parse_qs(urlsplit(route.request.url).query)["before"]
+        starts.append(int(before))
+        if len(starts) < 3:  # as after a second in a very large log
+            nothing = {
+                "attempt": 1,
+                "hits": [],
+                "total": 0,
+                "truncated": True,
+                "next": LINES // 2 ** len(starts),
+            }
+            route.fulfill(json=nothing)
+        else:
+            route.continue_()
+
+    page.route(re.compile("/logs/search"), answer)
+    page.get_by_role("searchbox", name="Search the log").fill("step 77777 ")
+    expect(page.get_by_text("1 hit", exact=True)).to_be_visible(timeout=LIVE_LIMIT_MS)
+    assert starts[1:] == [LINES // 2, LINES // 4]
+    page.get_by_role("button", name="Next hit").click()
+    expect(line(log, 77_777)).to_have_class("ln current")
 
 
 def test_the_search_field_has_the_text_of_the_address_after_going_back(

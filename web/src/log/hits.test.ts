@@ -1,5 +1,14 @@
 import { expect, it } from "vitest";
-import { firstHits, hitText, lastHitUpTo, withNewer, withOlder, type HitsAnswer } from "@/log/hits";
+import {
+  continuedHits,
+  firstHits,
+  hitText,
+  lastHitUpTo,
+  unfinishedFrom,
+  withNewer,
+  withOlder,
+  type HitsAnswer,
+} from "@/log/hits";
 
 const all = (lines: number, bytes = 1000) => ({ lines, complete: lines, bytes });
 
@@ -42,6 +51,21 @@ it("goes on where a search for new hits ended before the end of the log", () => 
   let hits = firstHits(answer([]), all(100));
   hits = withNewer(hits, answer([120], { next: 120 }), all(500, 5000));
   expect(hits).toMatchObject({ numbers: [120], searchedTo: 120, searchedBytes: 1000 });
+});
+
+it("goes on backwards as long as nothing was found", () => {
+  let hits = firstHits(answer([], { truncated: true, next: 80 }), all(100));
+  expect(unfinishedFrom(hits)).toBe(80);
+  expect(hitText(hits, null, String)).toBe("searching");
+  hits = continuedHits(hits, answer([], { truncated: true, next: 40 }));
+  expect(unfinishedFrom(hits)).toBe(40);
+  const found = continuedHits(hits, answer([30], { truncated: true, next: 20 }));
+  expect(found).toMatchObject({ numbers: [30], older: 20, searchedTo: 100, searchedBytes: 1000 });
+  expect(unfinishedFrom(found)).toBeNull();
+  expect(hitText(found, null, String)).toBe("1+ hits");
+  const none = continuedHits(hits, answer([]));
+  expect(unfinishedFrom(none)).toBeNull();
+  expect(hitText(none, null, String)).toBe("no hits");
 });
 
 it("says when it does not know all hits", () => {

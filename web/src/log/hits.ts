@@ -31,14 +31,26 @@ export interface Hits {
 
 /** The hits of a search backwards from the end of a log. */
 export function firstHits(answer: HitsAnswer, log: LogExtent): Hits {
+  return { ...newestHits(answer), searchedTo: log.complete, searchedBytes: log.bytes };
+}
+
+function newestHits(answer: HitsAnswer): Pick<Hits, "numbers" | "total" | "isLowerBound" | "older"> {
   return {
     numbers: answer.hits.map((hit) => hit.number).toReversed(),
     total: answer.total,
     isLowerBound: answer.truncated,
     older: answer.next,
-    searchedTo: log.complete,
-    searchedBytes: log.bytes,
   };
+}
+
+/** Where to continue a search that found nothing before its time was over; null if there is no need. */
+export function unfinishedFrom(hits: Hits): number | null {
+  return hits.numbers.length === 0 ? hits.older : null;
+}
+
+/** The hits of a search that was continued backwards because it had found nothing yet. */
+export function continuedHits(hits: Hits, answer: HitsAnswer): Hits {
+  return { ...hits, ...newestHits(answer) };
 }
 
 /** Add the hits of a search backwards from `hits.older`. */

@@ -4,8 +4,19 @@ import { useEffect, useEffectEvent, useState } from "react";
 import { api, asProblem, unwrap, type ProblemBody } from "@/api/client";
 import { isTemporary } from "@/live/connection";
 import type { LogSource } from "@/log/feed";
-import { firstHits, lastHitUpTo, withNewer, withOlder, type Hits, type LogExtent } from "@/log/hits";
+import {
+  continuedHits,
+  firstHits,
+  lastHitUpTo,
+  unfinishedFrom,
+  withNewer,
+  withOlder,
+  type Hits,
+  type HitsAnswer,
+  type LogExtent,
+} from "@/log/hits";
 
+/** Time to the first search, and to the next part of one that found nothing yet. */
 const DELAY_MS = 250;
 /** Time to the next search, of new lines or after a temporary problem. */
 const REFRESH_MS = 2000;
@@ -72,16 +83,29 @@ export function useLogSearch(source: LogSource, query: LogQuery, log: LogExtent)
   const found = ofKey(stored);
   const { hits, current, problem, turn } = found;
   const isLasting = problem !== null && !isTemporary(problem);
-  const isDue = key !== "" && !isLasting && (hits === null || log.bytes > hits.searchedBytes);
+  const unfinished = hits === null ? null : unfinishedFrom(hits);
+  const isDue =
+    key !== "" && !isLasting && (hits === null || unfinished !== null || log.bytes > hits.searchedBytes);
+  const delay = problem === null && (hits === null || unfinished !== null) ? DELAY_MS : REFRESH_MS;
 
-  /** Search the log, or only what is new in it. */
+  /** Search the log, more of it if nothing was found yet, or only what is new in it. */
   const search = useEffectEvent(async (signal: AbortSignal) => {
     const where =
-      hits === null ? { before: log.lines + 1, count: true } : { after: hits.searchedTo, count: false };
+      hits === null
+        ? { before: log.lines + 1, count: true }
+        : unfinished !== null
+          ? { before: unfinished, count: true }
+          : { after: hits.searchedTo, count: false };
+    const nextHits = (old: Hits | null, answer: HitsAnswer): Hits => {
+      if (old === null) return firstHits(answer, log);
+      if (unfinished === null) return withNewer(old, answer, log);
+      // Meanwhile the user may have gone to an older hit.
+      return unfinishedFrom(old) === unfinished ? continuedHits(old, answer) : old;
+    };
     let update: (found: Found) => Found;
     try {
       const answer = await readHits(source, query, where, signal);
-      update = (old) => withHits(old, old.hits ? withNewer(old.hits, answer, log) : firstHits(answer, log));
+      update = (old) => withHits(old, nextHits(old.hits, answer));
     } catch (error) {
       update = (old) => ({ ...old, problem: asProblem(error).body });
     }
@@ -90,12 +114,12 @@ export function useLogSearch(source: LogSource, query: LogQuery, log: LogExtent)
   useEffect(() => {
     if (!isDue) return;
     const abort = new AbortController();
-    const timer = setTimeout(() => void search(abort.signal), turn === 0 ? DELAY_MS : REFRESH_MS);
+    const timer = setTimeout(() => void search(abort.signal), delay);
     return () => {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [isDue, turn, key]);
+  }, [isDue, delay, turn, key]);
 
   const move = async (direction: 1 | -1, visible: number): Promise<number | null> => {
     if (hits === null) return null;
