@@ -10,6 +10,7 @@ import { useShortcuts, type Shortcut } from "@/app/shortcuts";
 import { TabBar } from "@/app/TabBar";
 import { Toasts } from "@/app/toasts";
 import { TitleSlotProvider, TopBar } from "@/app/TopBar";
+import { storeText } from "@/lib/storage";
 import { useConnectionState, useLiveConnection } from "@/live/hooks";
 import { Skeleton } from "@/ui/states";
 
@@ -25,7 +26,7 @@ export function Shell() {
   const [collapsed, setCollapsed] = useState(() => localStorage.getItem(COLLAPSED) === "collapsed");
   const stale = useConnectionState().state === "lost";
   const toggle = () => {
-    localStorage.setItem(COLLAPSED, collapsed ? "open" : "collapsed");
+    storeText(COLLAPSED, collapsed ? "open" : "collapsed");
     setCollapsed(!collapsed);
   };
   useGlobalShortcuts(toggle);

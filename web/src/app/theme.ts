@@ -1,6 +1,7 @@
 /** Light and dark: the system's preference, or the user's choice. */
 
 import { useSyncExternalStore } from "react";
+import { storeText } from "@/lib/storage";
 
 export type Theme = "system" | "light" | "dark";
 
@@ -22,7 +23,7 @@ export function applyTheme(): void {
 
 export function setTheme(next: Theme): void {
   theme = next;
-  localStorage.setItem(KEY, next);
+  storeText(KEY, next);
   applyTheme();
   for (const listener of listeners) listener();
 }

@@ -1,6 +1,7 @@
 /** The jobs that the user watches, kept in this browser. */
 
 import { useSyncExternalStore } from "react";
+import { storeText } from "@/lib/storage";
 
 const KEY = "anygpu.watched";
 const MAX_WATCHED = 12;
@@ -18,7 +19,7 @@ function read(): readonly string[] {
 
 function write(next: readonly string[]): void {
   watched = next;
-  localStorage.setItem(KEY, JSON.stringify(next));
+  storeText(KEY, JSON.stringify(next));
   for (const listener of listeners) listener();
 }
 

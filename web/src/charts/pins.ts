@@ -1,6 +1,7 @@
 /** The pinned metrics of this browser. They apply to every job that has metrics of these names. */
 
 import { useSyncExternalStore } from "react";
+import { storeText } from "@/lib/storage";
 
 const KEY = "anygpu.pinned-metrics";
 export const MAX_PINS = 200;
@@ -29,7 +30,7 @@ export function replacePins(
 /** @param metrics all metrics of the job in which `next` are pinned */
 export function setPins(metrics: readonly string[], next: readonly string[]): void {
   pins = replacePins(pins, metrics, next);
-  localStorage.setItem(KEY, JSON.stringify(pins));
+  storeText(KEY, JSON.stringify(pins));
   for (const listener of listeners) listener();
 }
 
