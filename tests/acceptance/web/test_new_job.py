@@ -311,8 +311,21 @@ def test_a_clone_has_the_code_and_the_settings_of_its_job(
     first = submit(new_page)
     clone = open_page(f"/new?from={first}")
     expect(clone.locator(".cm-content")).to_contain_text("import anygpu")
-    expect(clone.get_by_label("Arguments", exact=True)).to_have_value("--first")
-    clone.get_by_label("Arguments", exact=True).fill("--second")
+    arguments = clone.get_by_label("Arguments", exact=True)
+    expect(arguments).to_have_value("--first")
+    clone.reload()  # a page that is left keeps its draft
+    expect(arguments).to_have_value("--first")
+    assert clone.evaluate("id => localStorage.getItem(`anygpu.draft:${id}`)", first) is None
+    arguments.fill("--unwanted")
+    clone.reload()
+    expect(arguments).to_have_value("--unwanted")
+    expect(clone.get_by_text("This clone has your changes")).to_be_visible()
+    check_accessibility(clone)
+    take_screenshot(clone, "new-clone-changed")
+    clone.get_by_role("button", name="Start again from the job").click()
+    expect(arguments).to_have_value("--first")
+    expect(clone.get_by_text("This clone has your changes")).to_have_count(0)
+    arguments.fill("--second")
     assert "hello ['--second']" in wait_completed(web_server, submit(clone))
 
 

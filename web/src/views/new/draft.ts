@@ -1,4 +1,4 @@
-/** The draft of a job: what the page edits, and how it is kept in the browser. */
+/** The draft of a job: what the page edits. */
 
 import type { Schemas } from "@/api/client";
 
@@ -188,37 +188,7 @@ export function totalSize(files: readonly DraftFile[]): number {
   return files.reduce((sum, file) => sum + file.size, 0);
 }
 
-const STORAGE = "anygpu.draft";
-const VERSION = 1;
-
-/** The key of a draft: one for new jobs, and one for each cloned job. */
-export function draftKey(from: string | undefined): string {
-  return from === undefined ? STORAGE : `${STORAGE}:${from}`;
-}
-
-export function loadDraft(key: string): Draft | null {
-  try {
-    const stored = JSON.parse(localStorage.getItem(key) ?? "null") as {
-      version: number;
-      draft: Draft;
-    } | null;
-    if (stored === null || stored.version !== VERSION) return null;
-    return { ...emptyDraft(), ...stored.draft, fields: { ...EMPTY_FIELDS, ...stored.draft.fields } };
-  } catch {
-    return null;
-  }
-}
-
-/** Keep a draft. Return false if the browser has no room for it; the page goes on without. */
-export function saveDraft(key: string, draft: Draft): boolean {
-  try {
-    localStorage.setItem(key, JSON.stringify({ version: VERSION, draft }));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-export function forgetDraft(key: string): void {
-  localStorage.removeItem(key);
+/** Say whether two drafts are of the same job. */
+export function isSameDraft(one: Draft, other: Draft): boolean {
+  return one === other || JSON.stringify(one) === JSON.stringify(other);
 }

@@ -7,12 +7,13 @@ import { useShortcuts } from "@/app/shortcuts";
 import { PageTitle } from "@/app/TopBar";
 import { Icon } from "@/ui/Icon";
 import { ErrorState, Skeleton } from "@/ui/states";
-import { SOURCES, draftKey, saveDraft, type Draft, type Source } from "@/views/new/draft";
+import { SOURCES, isSameDraft, type Draft, type Source } from "@/views/new/draft";
+import { draftKey, forgetDraft, saveDraft } from "@/views/new/draft-storage";
 import { applyFix, type Fix } from "@/views/new/fixes";
 import { PlanPane } from "@/views/new/plan/PlanPane";
 import { SourcePane } from "@/views/new/source/SourcePane";
 import { withText } from "@/views/new/draft";
-import { useDraft } from "@/views/new/useDraft";
+import { useDraft, type OpenedDraft } from "@/views/new/useDraft";
 import { usePlan } from "@/views/new/usePlan";
 import { fieldErrors, useSubmit } from "@/views/new/useSubmit";
 import { SubmitBar } from "@/views/new/SubmitBar";
@@ -54,9 +55,15 @@ export default function NewPage() {
       {loaded.error !== null && (
         <ErrorState title="The job could not be loaded" error={loaded.error} onRetry={loaded.retry} />
       )}
-      {loaded.draft === null && loaded.error === null && <Skeleton label="Loading the job" />}
-      {loaded.draft !== null && (
-        <NewJob key={draftKey(from)} from={from} initial={loaded.draft} search={parseSearch(raw)} />
+      {loaded.opened === null && loaded.error === null && <Skeleton label="Loading the job" />}
+      {loaded.opened !== null && (
+        <NewJob
+          key={`${draftKey(from)} ${loaded.version}`}
+          from={from}
+          opened={loaded.opened}
+          search={parseSearch(raw)}
+          onRestart={loaded.restart}
+        />
       )}
     </>
   );
@@ -64,18 +71,19 @@ export default function NewPage() {
 
 interface NewJobProps {
   from: string | undefined;
-  initial: Draft;
+  opened: OpenedDraft;
   search: NewSearch;
+  onRestart: () => void;
 }
 
 const SAVE_MS = 400;
 const NO_PROVIDERS: readonly string[] = [];
 
-function NewJob({ from, initial, search }: NewJobProps) {
+function NewJob({ from, opened, search, onRestart }: NewJobProps) {
   const navigate = useNavigate();
   const { can } = useSession();
   const key = draftKey(from);
-  const [stored, setDraft] = useState(initial);
+  const [stored, setDraft] = useState(opened.draft);
   const draft = useMemo(
     () => (search.source === undefined ? stored : { ...stored, source: search.source }),
     [stored, search.source],
@@ -84,7 +92,7 @@ function NewJob({ from, initial, search }: NewJobProps) {
   const providers = search.provider ?? NO_PROVIDERS;
   const planned = usePlan(draft, providers);
   const submission = useSubmit(draft, key);
-  const kept = useKeptDraft(key, draft);
+  const kept = useKeptDraft(key, draft, opened);
 
   const update = useCallback((change: (draft: Draft) => Draft) => setDraft(change), []);
   const setSearch = (change: Partial<NewSearch>) =>
@@ -107,6 +115,7 @@ function NewJob({ from, initial, search }: NewJobProps) {
       <SourcePane
         draft={draft}
         kept={kept}
+        changed={from === undefined || opened.changedAt === null ? null : { at: opened.changedAt, onRestart }}
         update={update}
         plan={planned}
         jump={jump}
@@ -144,17 +153,25 @@ function withFix(draft: Draft, fix: Fix): Draft {
   return next;
 }
 
-/** Keep the draft in the browser a moment after each change, and when the page is left. Return whether it fits. */
-function useKeptDraft(key: string, draft: Draft): boolean {
+/**
+ * Keep the draft in the browser a moment after each change, and when the page is left. Return whether it fits.
+ * A draft without changes is not kept: the next clone of the job starts with the job.
+ */
+function useKeptDraft(key: string, draft: Draft, opened: OpenedDraft): boolean {
   const [kept, setKept] = useState(true);
   useEffect(() => {
-    const save = () => setKept(saveDraft(key, draft));
+    if (draft === opened.draft) return;
+    const save = () => {
+      const isUnchanged = opened.changedAt === null && isSameDraft(draft, opened.draft);
+      if (isUnchanged) forgetDraft(key);
+      setKept(isUnchanged || saveDraft(key, draft));
+    };
     const timer = setTimeout(save, SAVE_MS);
     window.addEventListener("pagehide", save);
     return () => {
       clearTimeout(timer);
       window.removeEventListener("pagehide", save);
     };
-  }, [key, draft]);
+  }, [key, draft, opened]);
   return kept;
 }

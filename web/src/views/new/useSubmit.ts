@@ -3,7 +3,8 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { api, asProblem, unwrap, type ApiProblem } from "@/api/client";
-import { forgetDraft, type Draft } from "@/views/new/draft";
+import type { Draft } from "@/views/new/draft";
+import { forgetDraft } from "@/views/new/draft-storage";
 import { uploadSnapshot, type Progress } from "@/views/new/files/upload";
 import { isPaid } from "@/views/new/offers";
 import { fieldOfPlace, isRunnable, sendsFiles, submitSpec } from "@/views/new/spec";

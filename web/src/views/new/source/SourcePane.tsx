@@ -1,7 +1,11 @@
 /** The left side: what to run (code, trainer or command), and the form below. */
 
 import { useState, type DragEvent } from "react";
+import { shortTime } from "@/lib/time";
+import { Button } from "@/ui/Button";
 import { Segmented } from "@/ui/controls";
+import { Callout } from "@/ui/states";
+import { useNow } from "@/ui/Time";
 import type { Draft, Source } from "@/views/new/draft";
 import { droppedEntries, droppedFiles, readDrop, readPicked } from "@/views/new/files/read";
 import type { Fix } from "@/views/new/fixes";
@@ -23,6 +27,8 @@ interface SourcePaneProps {
   draft: Draft;
   /** The browser keeps the draft, so that it survives a reload. */
   kept: boolean;
+  /** For a clone with changes that the browser kept: when they were made, and how to drop them. */
+  changed: ChangedNoticeProps | null;
   update: (change: (draft: Draft) => Draft) => void;
   plan: PlanState;
   jump: { line: number; count: number } | null;
@@ -33,7 +39,7 @@ interface SourcePaneProps {
 }
 
 export function SourcePane(props: SourcePaneProps) {
-  const { draft, kept, update, plan, jump, errors, onSource, onFix, onSubmit } = props;
+  const { draft, kept, changed, update, plan, jump, errors, onSource, onFix, onSubmit } = props;
   const [dropping, setDropping] = useState(false);
   const lints = useLints(plan);
   const add = useAddFiles(update);
@@ -62,6 +68,7 @@ export function SourcePane(props: SourcePaneProps) {
         <Segmented label="Source" value={draft.source} choices={CHOICES} onChange={onSource} />
         <AddFiles onAdd={(files) => void add(() => readPicked(files, MAX_FILES))} />
       </header>
+      {changed !== null && <ChangedNotice {...changed} />}
       {draft.source === "trainer" && <TrainerForm draft={draft} update={update} errors={errors} />}
       {draft.source === "command" && <CommandField draft={draft} update={update} errors={errors} />}
       {draft.source !== "trainer" && (
@@ -79,5 +86,25 @@ export function SourcePane(props: SourcePaneProps) {
       )}
       <JobForm draft={draft} update={update} errors={errors} plan={plan.plan} />
     </section>
+  );
+}
+
+interface ChangedNoticeProps {
+  /** Time of the last change, in milliseconds. */
+  at: number;
+  onRestart: () => void;
+}
+
+function ChangedNotice({ at, onRestart }: ChangedNoticeProps) {
+  const time = shortTime(at, useNow());
+  const restart = (
+    <Button className="small" onClick={onRestart}>
+      Start again from the job
+    </Button>
+  );
+  return (
+    <div className="changed">
+      <Callout actions={restart}>This clone has your changes of {time}, which were not submitted.</Callout>
+    </div>
   );
 }
