@@ -150,9 +150,26 @@ def test_the_keyboard_selects_compares_and_opens(page: Page, submit: Submit) -> 
     page.go_back()
     expect(row(page, "second-key")).to_be_visible()
     page.keyboard.press("Escape")
+    tab(page, "All").focus()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/jobs/[0-9a-f-]{36}"))
+
+
+def test_enter_activates_the_link_or_button_with_the_focus(page: Page, submit: Submit) -> None:
+    submit("enter-key")
+    expect(row(page, "enter-key")).to_contain_text("Training")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.get_by_role("button", name=re.compile("^Cancel 1")).focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("alertdialog", name="Cancel enter-key?")
+    expect(dialog.get_by_role("button", name="Keep it running")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)
+    page.get_by_role("link", name="New job").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/new"))
 
 
 def test_selected_jobs_are_tagged(page: Page, web_server: Server, submit: Submit) -> None:

@@ -26,6 +26,11 @@ export function isEditable(target: EventTarget | null): boolean {
   );
 }
 
+/** Whether Enter activates what has the focus, so that it is not free for a shortcut. */
+function isActivatable(target: EventTarget | null): boolean {
+  return target instanceof Element && target.matches("a[href], button, summary");
+}
+
 /** The name of a key press: "j", "?", "mod+k", "Escape". */
 export function keyName(event: KeyboardEvent): string {
   const modifier = event.metaKey || event.ctrlKey;
@@ -64,6 +69,7 @@ function handleKey(event: KeyboardEvent): void {
     (isEditable(event.target) || document.querySelector("[role=dialog],[role=alertdialog],[role=menu]"))
   )
     return;
+  if (key === "Enter" && isActivatable(event.target)) return;
   const previous = Date.now() - pendingAt < SEQUENCE_MS ? pending : "";
   pending = "";
   // The newest view comes first, so that it can replace a general shortcut.

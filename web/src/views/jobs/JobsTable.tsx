@@ -7,6 +7,7 @@ import { Checkbox } from "@/ui/controls";
 import { JobRow } from "@/views/jobs/JobRow";
 import { COLUMNS, MAX_SELECTED, type ColumnName } from "@/views/jobs/search";
 import type { JobListSnapshot, JobSummary } from "@/views/jobs/store";
+import type { CurrentRow } from "@/views/jobs/useRowKeys";
 
 type Item =
   | { kind: "group"; key: string; title: string; count: number | null }
@@ -17,7 +18,7 @@ interface JobsTableProps {
   counts: { active: number | null; finished: number | null };
   hidden: readonly ColumnName[];
   selected: ReadonlySet<string>;
-  current: string | null;
+  current: CurrentRow | null;
   onSelect: (id: string, selected: boolean) => void;
   onSelectAll: (selected: boolean) => void;
   onMore: () => void;
@@ -62,12 +63,22 @@ export function JobsTable(props: JobsTableProps) {
   useEffect(() => {
     if (wantsMore) onMore();
   }, [wantsMore, items.length, onMore]);
+  const rowToFocus = useRef<CurrentRow | null>(null);
   useEffect(() => {
-    const index = items.findIndex((item) => item.kind === "job" && item.job.id === current);
+    const index = items.findIndex((item) => item.kind === "job" && item.job.id === current?.id);
     if (index >= 0) virtualizer.scrollToIndex(index, { align: "auto" });
+    rowToFocus.current = current;
     // Only a changed row scrolls; new rows above it do not.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [current]);
+  // The focus moves with the current row, which may be drawn only after the scroll: Enter and Tab act from there.
+  useEffect(() => {
+    if (rowToFocus.current === null) return;
+    const link = wrap.current?.querySelector<HTMLElement>(`tr[data-job="${rowToFocus.current.id}"] a[href]`);
+    if (link == null) return;
+    link.focus({ preventScroll: true });
+    rowToFocus.current = null;
+  });
   const before = (shown[0]?.start ?? offset) - offset;
   const after = virtualizer.getTotalSize() - ((shown.at(-1)?.end ?? offset) - offset);
   const jobs = snapshot.active.length + snapshot.finished.length;
@@ -108,7 +119,7 @@ export function JobsTable(props: JobsTableProps) {
                 itemIndex={index}
                 rowIndex={index + 2}
                 selected={selected.has(item.job.id)}
-                current={item.job.id === current}
+                current={item.job.id === current?.id}
                 hidden={hidden}
                 onSelect={onSelect}
                 measure={virtualizer.measureElement}

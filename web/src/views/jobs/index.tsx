@@ -25,7 +25,7 @@ import { SelectionBar } from "@/views/jobs/SelectionBar";
 import { StatusTabs } from "@/views/jobs/StatusTabs";
 import type { JobSummary } from "@/views/jobs/store";
 import { useJobCounts, useJobList } from "@/views/jobs/useJobList";
-import { useRowKeys } from "@/views/jobs/useRowKeys";
+import { useRowKeys, type CurrentRow } from "@/views/jobs/useRowKeys";
 import "@/views/jobs/jobs.css";
 
 const TOP_PX = 40;
@@ -35,7 +35,7 @@ export default function JobsPage() {
   const filters = useMemo(() => filtersOf(search), [search]);
   const { store, snapshot } = useJobList(search.statuses, filters);
   const counts = useJobCounts(filters).data;
-  const [current, setCurrent] = useState<string | null>(null);
+  const [current, setCurrent] = useState<CurrentRow | null>(null);
   const [pointerInside, setPointerInside] = useState(false);
   const rows = useMemo(() => [...snapshot.active, ...snapshot.finished], [snapshot]);
   const { ids: selected, toggle, selectAll } = useSelection(search, rows, change);

@@ -5,10 +5,15 @@ import { useShortcuts } from "@/app/shortcuts";
 import { toggleWatch } from "@/app/watch-toggle";
 import type { JobSummary } from "@/views/jobs/store";
 
+/** The row that the keys act on. Each move makes a new object, also at the end of the list. */
+export interface CurrentRow {
+  readonly id: string;
+}
+
 interface RowKeysOptions {
   rows: readonly JobSummary[];
-  current: string | null;
-  setCurrent: (id: string | null) => void;
+  current: CurrentRow | null;
+  setCurrent: (row: CurrentRow | null) => void;
   toggle: (id: string) => void;
   clear: () => void;
 }
@@ -17,13 +22,13 @@ export function useRowKeys({ rows, current, setCurrent, toggle, clear }: RowKeys
   const navigate = useNavigate();
   const group = "Jobs";
   const move = (by: number) => {
-    const index = rows.findIndex((job) => job.id === current);
+    const index = rows.findIndex((job) => job.id === current?.id);
     const next = index < 0 ? (by > 0 ? 0 : rows.length - 1) : index + by;
     const job = rows[Math.max(0, Math.min(rows.length - 1, next))];
-    if (job !== undefined) setCurrent(job.id);
+    if (job !== undefined) setCurrent({ id: job.id });
   };
   const withCurrent = (act: (id: string) => void) => () => {
-    if (current !== null) act(current);
+    if (current !== null) act(current.id);
   };
   useShortcuts([
     { keys: "j", label: "Next row", group, run: () => move(1) },
