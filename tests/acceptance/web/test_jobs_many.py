@@ -107,6 +107,29 @@ def test_selecting_all_rows_says_how_many_can_be_selected(open_page: PageOpener)
     expect(page.get_by_text("200 selected, the most at once")).to_have_count(0)
 
 
+IS_UNCOVERED = """
+() => {
+  const [row, head, bar] = ["tr.cur", ".jobs thead th", ".selbar"].map(
+    (each) => document.querySelector(each).getBoundingClientRect(),
+  );
+  return head.bottom - 1 <= row.top && row.bottom <= bar.top + 1;
+}
+"""
+
+
+def test_the_bars_do_not_cover_the_row_that_the_keys_chose(open_page: PageOpener) -> None:
+    page = open_page("/jobs")
+    expect(page.get_by_role("table", name="Jobs")).to_contain_text("resnet50-in1k-160")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    for key, presses in (("j", 40), ("k", 35)):
+        for _ in range(presses):
+            page.keyboard.press(key)
+        expect(page.locator("tr.cur a")).to_be_focused()
+        page.wait_for_function(IS_UNCOVERED, timeout=LOADED_WITHIN_S * 1000)
+
+
 def change_one(server: Server) -> dict[str, Any]:
     newest = server.ask("GET", "/api/v1/training?status=active&limit=1").json["jobs"][0]
     answer = server.ask("PATCH", f"/api/v1/training/{newest['id']}", {"name": "just-edited"})

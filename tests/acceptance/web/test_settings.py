@@ -73,6 +73,25 @@ def test_a_token_is_created_shown_once_and_revoked(
     screenshots("/settings", "settings")
 
 
+FOCUSED_ROW = """
+() => ({
+  row: document.activeElement.closest("tr")?.getBoundingClientRect().top ?? -1,
+  bar: document.querySelector("header.top").getBoundingClientRect().bottom,
+})
+"""
+
+
+def test_the_top_bar_does_not_cover_the_row_that_the_keys_chose(page: Page, web_server: Server) -> None:
+    tokens = [web_server.new_token(role="viewer", name=f"row-{number}") for number in range(10)]
+    page.set_viewport_size({"width": 1440, "height": 300})
+    page.goto("/settings")
+    expect(page.get_by_role("row", name=re.compile("row-"))).to_have_count(len(tokens))
+    for key in "jjjjjjjjjkkkkkkk":
+        page.keyboard.press(key)
+    shown = page.evaluate(FOCUSED_ROW)
+    assert shown["row"] >= shown["bar"], shown
+
+
 def test_a_secret_is_stored_replaced_and_deleted_but_never_shown(
     open_page: PageOpener, web_server: Server
 ) -> None:

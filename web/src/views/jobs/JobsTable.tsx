@@ -29,6 +29,10 @@ interface JobsTableProps {
 const ROW_PX = 48;
 const CARD_PX = 110;
 const GROUP_PX = 34;
+/** What covers the ends of the window: the top bar and the head of the table, and the bar of the selection. */
+const COVERED_TOP_PX = 84;
+const COVERED_BOTTOM_PX = 76;
+const COVERED_BOTTOM_SMALL_PX = 128;
 const AHEAD_ROWS = 20;
 const FIXED_COLUMNS = 3; // box, name and status are always there
 
@@ -36,13 +40,14 @@ const FIXED_COLUMNS = 3; // box, name and status are always there
 export function JobsTable(props: JobsTableProps) {
   const { snapshot, counts, hidden, selected, current, onSelect, onSelectAll, onMore, selecting } = props;
   const items = useMemo(() => toItems(snapshot, counts), [snapshot, counts]);
-  const wrap = useRef<HTMLDivElement>(null);
+  const body = useRef<HTMLTableSectionElement>(null);
   const [offset, setOffset] = useState(0);
   useEffect(() => {
-    const top = wrap.current?.getBoundingClientRect().top ?? 0;
+    const top = body.current?.getBoundingClientRect().top ?? 0;
     setOffset(top + window.scrollY);
   }, [items.length]);
-  const rowPx = useIsSmall() ? CARD_PX : ROW_PX;
+  const isSmall = useIsSmall();
+  const rowPx = isSmall ? CARD_PX : ROW_PX;
   // Stable functions: with new ones, the virtualizer measures all rows again at each render.
   const getItemKey = useCallback((index: number) => items[index]?.key ?? index, [items]);
   const estimateSize = useCallback(
@@ -55,6 +60,8 @@ export function JobsTable(props: JobsTableProps) {
     getItemKey,
     overscan: 8,
     scrollMargin: offset,
+    scrollPaddingStart: COVERED_TOP_PX,
+    scrollPaddingEnd: isSmall ? COVERED_BOTTOM_SMALL_PX : COVERED_BOTTOM_PX,
   });
   const shown = virtualizer.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
@@ -74,7 +81,7 @@ export function JobsTable(props: JobsTableProps) {
   // The focus moves with the current row, which may be drawn only after the scroll: Enter and Tab act from there.
   useEffect(() => {
     if (rowToFocus.current === null) return;
-    const link = wrap.current?.querySelector<HTMLElement>(`tr[data-job="${rowToFocus.current.id}"] a[href]`);
+    const link = body.current?.querySelector<HTMLElement>(`tr[data-job="${rowToFocus.current.id}"] a[href]`);
     if (link == null) return;
     link.focus({ preventScroll: true });
     rowToFocus.current = null;
@@ -84,7 +91,7 @@ export function JobsTable(props: JobsTableProps) {
   const jobs = snapshot.active.length + snapshot.finished.length;
   const columns = (Object.keys(COLUMNS) as ColumnName[]).filter((each) => !hidden.includes(each));
   return (
-    <div className="jobs-wrap" ref={wrap}>
+    <div className="jobs-wrap">
       <table
         className={selecting ? "jobs selecting" : "jobs"}
         aria-label="Jobs"
@@ -97,7 +104,7 @@ export function JobsTable(props: JobsTableProps) {
           }
           onSelectAll={onSelectAll}
         />
-        <tbody>
+        <tbody ref={body}>
           {before > 0 && <Space height={before} />}
           {shown.map(({ index }) => {
             const item = items[index];
