@@ -15,6 +15,8 @@ import {
   filtersOf,
   formatSearch,
   hasFilters,
+  matchEvents,
+  NO_FILTERS,
   parseSearch,
 } from "@/views/jobs/search";
 import { JobListStore, type GroupName, type JobPage, type JobSummary } from "@/views/jobs/store";
@@ -66,6 +68,11 @@ function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
 const ended = (id: string, change: Partial<JobSummary> = {}) =>
   job(id, { status: "completed", phase: "ended", ended_at: "2026-11-17T09:33:00.000Z", ...change });
 const summary = (each: JobSummary): LiveMessage => ({ kind: "summary", job: each });
+const event = (type: string, job_id: string): LiveMessage => ({
+  kind: "event",
+  after: 1,
+  event: { position: 1, job_id, at: "2026-11-17T10:00:00.000Z", type, version: 1, data: {} },
+});
 
 describe("search parameters", () => {
   it("survive the way through the URL", () => {
@@ -191,13 +198,15 @@ describe("cells", () => {
   });
 });
 
-function listOf(pages: Record<GroupName, JobPage[]>) {
+/** A list whose groups are those that have pages. */
+function listOf(pages: Record<GroupName, JobPage[]>, matchEvents: ReadonlySet<string> = new Set()) {
   const asked: string[] = [];
-  const store = new JobListStore(["active", "finished"], (group, cursor) => {
+  const shown = (["active", "finished"] as const).filter((group) => pages[group].length > 0);
+  const fetchPage = (group: GroupName, cursor: string | null) => {
     asked.push(`${group} ${cursor}`);
     return Promise.resolve(pages[group][cursor === null ? 0 : Number(cursor)]!);
-  });
-  return { store, asked };
+  };
+  return { store: new JobListStore(shown, fetchPage, matchEvents), asked };
 }
 
 const ids = (jobs: readonly JobSummary[]) => jobs.map((each) => each.id);
@@ -305,6 +314,61 @@ describe("JobListStore", () => {
     expect(shown.active[2]!.name).toBe("renamed");
     expect(shown).toMatchObject({ fresh: 1, hasMore: false });
   });
+
+  it("lets jobs appear and go when an event changes whether they match the filters", async () => {
+    vi.useFakeTimers();
+    const first: JobPage = { jobs: [job("b"), job("a")], next_cursor: null };
+    const { store } = listOf(
+      { active: [first], finished: [] },
+      matchEvents({ ...NO_FILTERS, phase: "held" }),
+    );
+    await store.start();
+    first.jobs = [job("c"), job("b")];
+    store.receive([event("HoldStarted", "c"), event("AttemptLost", "a")]);
+    await vi.runAllTimersAsync();
+    vi.useRealTimers();
+    expect(ids(store.getSnapshot().active)).toEqual(["b", "a"]);
+    expect(store.getSnapshot().fresh).toBe(2);
+    store.showFresh();
+    expect(ids(store.getSnapshot().active)).toEqual(["c", "b"]);
+    expect(store.getSnapshot().fresh).toBe(0);
+  });
+
+  it("keeps rows that were not read again because more pages come before them", async () => {
+    vi.useFakeTimers();
+    const pages = [
+      { jobs: [job("d"), job("c")], next_cursor: "1" },
+      { jobs: [job("b"), job("a")], next_cursor: "2" },
+    ];
+    const { store } = listOf({ active: pages, finished: [] }, matchEvents({ ...NO_FILTERS, tag: "night" }));
+    await store.start();
+    await store.loadMore();
+    pages[0]!.jobs = [job("f"), job("e"), job("d")];
+    pages[1]!.jobs = [job("b")];
+    store.receive([event("JobEdited", "c")]);
+    await vi.runAllTimersAsync();
+    vi.useRealTimers();
+    store.showFresh();
+    expect(ids(store.getSnapshot().active)).toEqual(["f", "e", "d", "b", "a"]);
+  });
+
+  it.each([
+    ["", []],
+    ["held", ["active null"]],
+  ])(
+    "with the phase %j as filter, many events of attempts cause the requests %j",
+    async (phase, requests) => {
+      vi.useFakeTimers();
+      const pages = { active: [{ jobs: [job("a")], next_cursor: null }], finished: [] };
+      const { store, asked } = listOf(pages, matchEvents({ ...NO_FILTERS, phase }));
+      await store.start();
+      asked.length = 0;
+      for (let each = 0; each < 100; each += 1) store.receive([event("AttemptClaimed", "a")]);
+      await vi.runAllTimersAsync();
+      vi.useRealTimers();
+      expect(asked).toEqual(requests);
+    },
+  );
 
   it("says when the list cannot be loaded, and loads it again", async () => {
     let fails = true;

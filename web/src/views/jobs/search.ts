@@ -187,6 +187,32 @@ function daysText({ from, until }: JobFilters): string {
   return from !== "" ? `since ${from}` : until !== "" ? `until ${until}` : "";
 }
 
+/** The events that change the phase of a job. */
+const PHASE_EVENTS = [
+  "JobWaited",
+  "AttemptLaunching",
+  "AttemptClaimed",
+  "TrainingStarted",
+  "StopRequested",
+  "AttemptEnded",
+  "AttemptLost",
+  "HoldStarted",
+  "HoldEnded",
+  "RecoveryStarted",
+  "JobCompleted",
+  "JobFailed",
+  "JobCancelled",
+];
+
+/** The types of events after which a job may begin or cease to match the filters. */
+export function matchEvents({ q, name, tag, backend, phase }: JobFilters): ReadonlySet<string> {
+  return new Set([
+    ...(q + name + tag === "" ? [] : ["JobEdited"]),
+    ...(backend === "" ? [] : ["AttemptLaunching"]),
+    ...(phase === "" ? [] : PHASE_EVENTS),
+  ]);
+}
+
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 const MINUTE_MS = 60_000;
 

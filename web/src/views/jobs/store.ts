@@ -59,6 +59,11 @@ const MOVING = new Set([
   "JobDeleted",
 ]);
 
+/** The greater key comes first in the list. */
+function orderKey(job: JobSummary | undefined): string {
+  return job === undefined ? "" : `${job.submitted_at} ${job.id}`;
+}
+
 export class JobListStore {
   private jobs = new Map<string, JobSummary>();
   private groups: Record<GroupName, Group>;
@@ -70,11 +75,17 @@ export class JobListStore {
   private refreshedAt = 0;
   /** Messages may have been missed, so that every row may be out of date. */
   private missed = false;
+  /** A job may have begun or ceased to match the filters. */
+  private rematch = false;
+  /** Rows that no longer match the filters. */
+  private unmatched = new Set<string>();
 
   constructor(
     /** The groups that the tab shows. */
     readonly shown: readonly GroupName[],
     private readonly fetchPage: FetchPage,
+    /** The types of events after which a job may begin or cease to match the filters. */
+    private readonly matchEvents: ReadonlySet<string> = new Set(),
   ) {
     const empty = () => ({ ids: [], cursor: null });
     this.groups = { active: empty(), finished: empty() };
@@ -136,12 +147,16 @@ export class JobListStore {
         this.missed = true;
         this.scheduleRefresh();
       }
-      if (message.kind === "event" && MOVING.has(message.event.type)) {
-        if (message.event.type === "JobDeleted") this.deleted.add(message.event.job_id);
-        this.scheduleRefresh();
-      }
+      if (message.kind === "event") this.receiveEvent(message.event);
     }
     if (changed) this.publish({});
+  }
+
+  private receiveEvent(event: Schemas["JobEvent"]): void {
+    const { type, job_id } = event;
+    if (type === "JobDeleted") this.deleted.add(job_id);
+    if (this.matchEvents.has(type)) this.rematch = true;
+    if (MOVING.has(type) || this.matchEvents.has(type)) this.scheduleRefresh();
   }
 
   /** Replace rows by what the server said, e.g. after an edit. */
@@ -150,7 +165,7 @@ export class JobListStore {
     this.publish({});
   }
 
-  /** Show new jobs, and put each job into its group. */
+  /** Show new jobs, remove those that no longer match, and put each of the others into its group. */
   showFresh(): void {
     const shown = this.shown.flatMap((group) => this.groups[group].ids);
     for (const group of this.shown) {
@@ -160,18 +175,20 @@ export class JobListStore {
       this.groups[group].ids = this.inOrder(all.filter((id) => this.belongsTo(id, group)));
     }
     this.newest = {};
+    this.unmatched.clear();
     this.publish({});
   }
 
   /** The newest submission first; jobs of the same moment keep one order. */
   private inOrder(ids: readonly string[]): string[] {
-    const keyed = ids.map((id) => ({ id, key: `${this.jobs.get(id)?.submitted_at ?? ""} ${id}` }));
+    const keyed = ids.map((id) => ({ id, key: orderKey(this.jobs.get(id)) }));
     return keyed.sort((a, b) => (a.key < b.key ? 1 : -1)).map((each) => each.id);
   }
 
   private belongsTo(id: string, group: GroupName): boolean {
     const job = this.jobs.get(id);
-    return job !== undefined && !this.deleted.has(id) && isEnded(job.status) === (group === "finished");
+    if (job === undefined || this.deleted.has(id) || this.unmatched.has(id)) return false;
+    return isEnded(job.status) === (group === "finished");
   }
 
   private scheduleRefresh(): void {
@@ -187,11 +204,12 @@ export class JobListStore {
     this.refreshedAt = Date.now();
     if (this.snapshot.state !== "ready") return;
     if (this.snapshot.loadingMore) return this.scheduleRefresh();
-    const { missed } = this;
-    this.missed = false;
+    const { missed, rematch } = this;
+    this.missed = this.rematch = false;
     try {
-      const pages = await Promise.all(this.shown.map((group) => this.readNewest(group, missed)));
+      const pages = await Promise.all(this.shown.map((group) => this.readNewest(group, missed || rematch)));
       if (missed) this.keepOnly(pages);
+      if (rematch) this.findUnmatched(pages);
       this.shown.forEach((group, index) => {
         this.newest[group] = pages[index];
         for (const job of pages[index]!.jobs) if (this.jobs.has(job.id)) this.jobs.set(job.id, job);
@@ -199,6 +217,7 @@ export class JobListStore {
       this.publish({});
     } catch {
       this.missed ||= missed;
+      this.rematch ||= rematch;
       this.scheduleRefresh(); // the connection banner says that the server does not answer
     }
   }
@@ -222,6 +241,18 @@ export class JobListStore {
       const group = this.groups[name];
       group.ids = group.ids.filter((id) => read.has(id));
       group.cursor = pages[index]!.next_cursor;
+    });
+  }
+
+  /** Find the rows that were not read again although their place in the list was. They wait for `showFresh`. */
+  private findUnmatched(pages: readonly JobPage[]): void {
+    const read = new Set(pages.flatMap((page) => page.jobs.map((job) => job.id)));
+    this.unmatched.clear();
+    this.shown.forEach((group, index) => {
+      const { jobs, next_cursor } = pages[index]!;
+      const end = next_cursor === null ? "" : orderKey(jobs.at(-1));
+      for (const id of this.groups[group].ids)
+        if (!read.has(id) && orderKey(this.jobs.get(id)) >= end) this.unmatched.add(id);
     });
   }
 

@@ -5,8 +5,8 @@ import { useEffect, useSyncExternalStore } from "react";
 import { api, unwrap } from "@/api/client";
 import { useProjectMessages } from "@/live/hooks";
 import { useRefreshOnMessages } from "@/live/refresh";
-import { apiFilters, STATUSES, type JobFilters, type ListedStatus } from "@/views/jobs/search";
-import { JobListStore, type GroupName, type JobListSnapshot } from "@/views/jobs/store";
+import { apiFilters, matchEvents, STATUSES, type JobFilters, type ListedStatus } from "@/views/jobs/search";
+import { JobListStore, type FetchPage, type GroupName, type JobListSnapshot } from "@/views/jobs/store";
 
 const PAGE_SIZE = 100;
 const KEPT_LISTS = 4;
@@ -23,7 +23,7 @@ function findList(statuses: readonly ListedStatus[], filters: JobFilters): JobLi
   for (const each of statuses.length === 0 ? STATUSES : statuses)
     wanted[each === "active" ? "active" : "finished"].push(each);
   const groups = (["active", "finished"] as const).filter((group) => wanted[group].length > 0);
-  const made = new JobListStore(groups, (group, cursor) => {
+  const fetchPage: FetchPage = (group, cursor) => {
     const query = {
       ...apiFilters(filters, Date.now()),
       status: wanted[group],
@@ -31,7 +31,8 @@ function findList(statuses: readonly ListedStatus[], filters: JobFilters): JobLi
       ...(cursor === null ? {} : { cursor }),
     };
     return unwrap(api.GET("/api/v1/training", { params: { query } }));
-  });
+  };
+  const made = new JobListStore(groups, fetchPage, matchEvents(filters));
   lists.set(key, made);
   for (const oldest of [...lists.keys()].slice(0, Math.max(0, lists.size - KEPT_LISTS))) lists.delete(oldest);
   return made;
