@@ -124,6 +124,17 @@ def test_a_viewer_sees_no_action(open_page: PageOpener) -> None:
     expect(page.get_by_role("heading", name="Tokens", exact=True)).to_have_count(0)
 
 
+def test_an_admin_is_offered_no_action_for_tokens_of_operators(
+    open_page: PageOpener, web_server: Server
+) -> None:
+    for role in ("admin", "operator"):
+        web_server.new_token(role=role, name=f"key-of-{role}")
+    page = open_page("/settings", role="admin")
+    expect(page.get_by_role("button", name="Revoke key-of-admin")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="key-of-operator")).to_be_visible()
+    expect(page.get_by_role("button", name="Revoke key-of-operator")).to_have_count(0)
+
+
 def test_the_theme_is_chosen(page: Page) -> None:
     page.goto("/settings")
     page.get_by_role("region", name="This browser and server").get_by_role("button", name="Dark").click()

@@ -1,11 +1,12 @@
 import { useState } from "react";
+import { useSession } from "@/app/session";
 import { plural } from "@/lib/format";
 import { Button } from "@/ui/Button";
 import { ConfirmDialog } from "@/ui/Dialog";
 import { EmptyState, LoadState } from "@/ui/states";
 import { RelativeTime } from "@/ui/Time";
 import { CreateTokenDialog } from "@/views/settings/CreateTokenDialog";
-import { useRevokeToken, useTokens, type Token } from "@/views/settings/data";
+import { grantableRoles, useRevokeToken, useTokens, type Token } from "@/views/settings/data";
 
 /** Tokens for programs, and browsers that are signed in. */
 export function TokensPanel() {
@@ -48,6 +49,8 @@ export function TokensPanel() {
 
 function TokenTable({ tokens, label }: { tokens: readonly Token[]; label: string }) {
   const revoke = useRevokeToken();
+  const { identity } = useSession();
+  const revocable: readonly string[] = grantableRoles(identity.role);
   const [asking, setAsking] = useState<Token | null>(null);
   const isSession = asking?.purpose === "session";
   return (
@@ -68,7 +71,11 @@ function TokenTable({ tokens, label }: { tokens: readonly Token[]; label: string
         </thead>
         <tbody>
           {tokens.map((token) => (
-            <TokenRow key={token.id} token={token} onRevoke={() => setAsking(token)} />
+            <TokenRow
+              key={token.id}
+              token={token}
+              onRevoke={revocable.includes(token.role) ? () => setAsking(token) : null}
+            />
           ))}
         </tbody>
       </table>
@@ -91,7 +98,8 @@ function TokenTable({ tokens, label }: { tokens: readonly Token[]; label: string
   );
 }
 
-function TokenRow({ token, onRevoke }: { token: Token; onRevoke: () => void }) {
+/** `onRevoke` is null if the own role may not revoke the token. */
+function TokenRow({ token, onRevoke }: { token: Token; onRevoke: (() => void) | null }) {
   const act = token.purpose === "session" ? "End" : "Revoke";
   return (
     <tr>
@@ -107,9 +115,15 @@ function TokenRow({ token, onRevoke }: { token: Token; onRevoke: () => void }) {
       <td className="num">{token.used_at === null ? "never" : <RelativeTime at={token.used_at} />}</td>
       <td className="num">{token.expires_at === null ? "never" : <RelativeTime at={token.expires_at} />}</td>
       <td className="num">
-        <Button look="danger" aria-label={`${act} ${token.name || token.id.slice(0, 8)}`} onClick={onRevoke}>
-          {act}
-        </Button>
+        {onRevoke !== null && (
+          <Button
+            look="danger"
+            aria-label={`${act} ${token.name || token.id.slice(0, 8)}`}
+            onClick={onRevoke}
+          >
+            {act}
+          </Button>
+        )}
       </td>
     </tr>
   );

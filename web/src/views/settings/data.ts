@@ -67,7 +67,7 @@ export function useBackendList() {
 const ROLES = ["viewer", "member", "admin", "operator"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** The roles that a person with this role may give to a token. */
+/** The roles that a person with this role may give to a token, and whose tokens the person may revoke. */
 export function grantableRoles(own: string): Role[] {
   return ROLES.slice(0, ROLES.findIndex((role) => role === own) + 1);
 }
