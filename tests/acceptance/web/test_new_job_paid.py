@@ -1,6 +1,7 @@
 """New job with clouds that cost money: nothing is rented unasked, and a chosen offer is where the job runs."""
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -64,6 +65,26 @@ def test_a_chosen_offer_is_shown_with_its_price_and_is_where_the_job_runs(
     job = web_server.job(job_id)
     assert job["place"]["backend"] == "ec2"
     assert job["place"]["name"] == placement.instance_type
+
+
+def test_control_enter_does_what_the_button_may(new_page: Page) -> None:
+    sent: list[str] = []
+    new_page.on("request", lambda request: sent.append(urlsplit(request.url).path))
+    new_page.get_by_text("More options").click()
+    new_page.get_by_label("CPUs", exact=True).fill("64")
+    button = new_page.get_by_role("button", name="Submit")
+    expect(button).to_be_disabled()
+    new_page.keyboard.press("Control+Enter")
+    new_page.get_by_label("CPUs", exact=True).fill("1")
+    expect(button).to_be_enabled()
+    new_page.get_by_role("heading", name="New job").click()
+    new_page.keyboard.press("?")
+    expect(new_page.get_by_role("dialog")).to_be_visible()
+    new_page.keyboard.press("Control+Enter")
+    new_page.keyboard.press("Escape")
+    new_page.get_by_label("CPUs", exact=True).fill("65")
+    expect(button).to_be_disabled()  # after a later request, so that those of the keys would have been seen
+    assert "/api/v1/snapshots/limits" not in sent  # the first request of a submission
 
 
 def test_a_point_of_the_scatter_chooses_its_offer(new_page: Page) -> None:

@@ -6,7 +6,7 @@ import { api, unwrap } from "@/api/client";
 import { NAVIGATION } from "@/app/navigation";
 import { closeOverlay } from "@/app/palette-state";
 import { useSession } from "@/app/session";
-import { activeShortcuts } from "@/app/shortcuts";
+import { activeShortcuts, PALETTE_KEYS } from "@/app/shortcuts";
 import { shortId } from "@/lib/format";
 import { Icon, type IconName } from "@/ui/Icon";
 
@@ -141,7 +141,7 @@ function useCommands(): Entry[] {
     run: () => void navigate({ to: each.to }),
   }));
   const actions: Entry[] = activeShortcuts()
-    .filter((each) => !each.keys.startsWith("g ") && each.keys !== "mod+k" && each.keys !== "n")
+    .filter((each) => !each.keys.startsWith("g ") && each.keys !== PALETTE_KEYS && each.keys !== "n")
     .map((each) => ({
       id: `${each.group}/${each.label}`,
       group: each.group,

@@ -6,7 +6,7 @@ import { openHelp, openPalette, useOverlay } from "@/app/palette-state";
 import { useSession } from "@/app/session";
 import { findSearch, focusSearch, hasRows, moveRow } from "@/app/page-keys";
 import { Sidebar } from "@/app/Sidebar";
-import { useShortcuts, type Shortcut } from "@/app/shortcuts";
+import { PALETTE_KEYS, useShortcuts, type Shortcut } from "@/app/shortcuts";
 import { TabBar } from "@/app/TabBar";
 import { Toasts } from "@/app/toasts";
 import { TitleSlotProvider, TopBar } from "@/app/TopBar";
@@ -69,7 +69,7 @@ function useGlobalShortcuts(toggleSidebar: () => void): void {
   const { can } = useSession();
   const group = "Everywhere";
   const shortcuts: Shortcut[] = [
-    { keys: "mod+k", label: "Search or run a command", group, run: openPalette },
+    { keys: PALETTE_KEYS, label: "Search or run a command", group, run: openPalette },
     { keys: "?", label: "Keyboard shortcuts", group, run: openHelp },
     { keys: "/", label: "Search in the page", group, run: focusSearch, usable: () => findSearch() !== null },
     { keys: "j", label: "Next row", group, run: () => moveRow(1), usable: hasRows },

@@ -1,4 +1,7 @@
-/** Keyboard shortcuts. Single keys do nothing while a field has the focus or a dialog is open. */
+/**
+ * Keyboard shortcuts. Single keys do nothing while a field has the focus. While a dialog is open, only the command
+ * palette can be opened.
+ */
 
 import { useEffect, useRef } from "react";
 
@@ -13,6 +16,7 @@ export interface Shortcut {
   usable?: () => boolean;
 }
 
+export const PALETTE_KEYS = "mod+k";
 const SEQUENCE_MS = 1200;
 const active = new Set<{ current: readonly Shortcut[] }>();
 let pending = "";
@@ -63,12 +67,8 @@ export function usableShortcuts(shortcuts: readonly Shortcut[]): Shortcut[] {
 function handleKey(event: KeyboardEvent): void {
   const key = keyName(event);
   if (event.defaultPrevented || event.altKey) return;
-  const withModifier = key.startsWith("mod+");
-  if (
-    !withModifier &&
-    (isEditable(event.target) || document.querySelector("[role=dialog],[role=alertdialog],[role=menu]"))
-  )
-    return;
+  if (key !== PALETTE_KEYS && document.querySelector("[role=dialog],[role=alertdialog],[role=menu]")) return;
+  if (!key.startsWith("mod+") && isEditable(event.target)) return;
   if (key === "Enter" && isActivatable(event.target)) return;
   const previous = Date.now() - pendingAt < SEQUENCE_MS ? pending : "";
   pending = "";

@@ -16,7 +16,7 @@ import { withText } from "@/views/new/draft";
 import { useDraft, type OpenedDraft } from "@/views/new/useDraft";
 import { usePlan } from "@/views/new/usePlan";
 import { fieldErrors, useSubmit } from "@/views/new/useSubmit";
-import { SubmitBar } from "@/views/new/SubmitBar";
+import { blockedReason, SubmitBar } from "@/views/new/SubmitBar";
 import "@/views/new/new.css";
 import "@/views/new/plan/plan.css";
 
@@ -106,7 +106,7 @@ function NewJob({ from, opened, search, onRestart }: NewJobProps) {
   };
   const fix = (each: Fix) => update((current) => withFix(current, each));
   const submit = () => {
-    if (can("write")) submission.submit();
+    if (can("write") && blockedReason(draft, planned.plan) === "") submission.submit();
   };
   useShortcuts([{ keys: "mod+enter", label: "Submit the job", group: "New job", run: submit }]);
 
