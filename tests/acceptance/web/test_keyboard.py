@@ -102,3 +102,31 @@ def test_the_command_palette_opens_a_view(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).not_to_be_visible()
+
+
+def test_the_command_palette_shows_the_chosen_entry_and_gives_the_focus_away(page: Page) -> None:
+    expect(page.get_by_role("navigation", name="Status")).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox")).to_be_focused()
+    page.keyboard.press("ArrowUp")  # from the first entry to the last
+    last = page.get_by_role("option").last
+    expect(last).to_have_attribute("aria-selected", "true")
+    expect(last).to_be_in_viewport(ratio=0.9)
+    page.keyboard.type("search jobs")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("searchbox", name="Search jobs")).to_be_focused()
+
+
+def test_the_command_palette_opens_no_job_of_an_earlier_text(page: Page, web_server: Server) -> None:
+    wanted, other = (web_server.submit(code="pass", name=f"palette-{name}") for name in ("wanted", "other"))
+    page.route(re.compile(r"/api/v1/training\?.*wanted"), lambda route: None)  # this search gets no answer
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("palette")
+    options = page.get_by_role("option")
+    expect(options.filter(has_text=re.compile("palette"))).to_have_count(2)
+    expect(options.first).to_contain_text("other")  # the newest
+    page.get_by_role("combobox").fill("palette wanted")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/jobs/({wanted}|{other})"))
+    assert page.url.endswith(wanted)

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Dialog as Primitive } from "radix-ui";
-import { useDeferredValue, useId, useState, type KeyboardEvent } from "react";
+import { useDeferredValue, useId, useRef, useState, type KeyboardEvent } from "react";
 import { api, unwrap } from "@/api/client";
 import { NAVIGATION } from "@/app/navigation";
 import { closeOverlay } from "@/app/palette-state";
@@ -29,16 +29,25 @@ export function Palette() {
   const entries = useEntries(text);
   const list = useId();
   const index = Math.min(chosen, entries.length - 1);
+  const toRun = useRef<Entry | null>(null);
   const run = (entry: Entry | undefined) => {
     if (entry === undefined) return;
+    toRun.current = entry;
     closeOverlay();
-    entry.run();
+  };
+  /** Run the entry after the palette has closed: an open one would take back the focus that a command moves. */
+  const handleClosed = (event: Event) => {
+    if (toRun.current === null) return;
+    event.preventDefault();
+    toRun.current.run();
   };
   const handleKey = (event: KeyboardEvent) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step !== 0) {
       event.preventDefault();
-      setChosen((index + step + entries.length) % Math.max(1, entries.length));
+      const next = (index + step + entries.length) % Math.max(1, entries.length);
+      setChosen(next);
+      document.getElementById(`${list}-${next}`)?.scrollIntoView({ block: "nearest" });
     } else if (event.key === "Enter") {
       event.preventDefault();
       run(entries[index]);
@@ -48,7 +57,7 @@ export function Palette() {
     <Primitive.Root open onOpenChange={(open) => !open && closeOverlay()}>
       <Primitive.Portal>
         <Primitive.Overlay className="scrim-full" />
-        <Primitive.Content className="pal" aria-describedby={undefined}>
+        <Primitive.Content className="pal" aria-describedby={undefined} onCloseAutoFocus={handleClosed}>
           <Primitive.Title className="sr">Search or run a command</Primitive.Title>
           <div className="pin">
             <Icon name="search" />
@@ -121,12 +130,14 @@ function PaletteOption({ id, entry, heading, selected, onChoose, onHover }: Pale
 }
 
 function useEntries(text: string): Entry[] {
-  const words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  const commands = useCommands().filter((each) =>
-    words.every((word) => each.label.toLowerCase().includes(word)),
-  );
+  const commands = useCommands().filter((each) => hasWords(each, text));
   const jobs = useJobEntries(text.trim());
   return [...jobs, ...commands];
+}
+
+function hasWords(entry: Entry, text: string): boolean {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return words.every((word) => entry.label.toLowerCase().includes(word));
 }
 
 function useCommands(): Entry[] {
@@ -175,12 +186,15 @@ function useJobEntries(text: string): Entry[] {
     placeholderData: (previous) => previous,
   });
   if (words.length === 0) return [];
-  return (query.data?.jobs ?? []).map((job) => ({
+  const found = (query.data?.jobs ?? []).map((job) => ({
     id: job.id,
     group: "Jobs",
     label: job.name || shortId(job.id),
     detail: `${job.status}, ${shortId(job.id)}`,
-    icon: "jobs",
+    icon: "jobs" as const,
     run: () => void navigate({ to: "/jobs/$ref", params: { ref: job.id } }),
   }));
+  // Until the server has answered for this text, the answer for an earlier one is shown.
+  const isCurrent = words === text && !query.isPlaceholderData;
+  return isCurrent ? found : found.filter((each) => hasWords(each, text));
 }
