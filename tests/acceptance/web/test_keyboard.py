@@ -81,11 +81,22 @@ def test_a_job_is_submitted_watched_and_cancelled(page: Page, web_server: Server
     tab_to(page, "^button Cancel$")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Keep it running")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Keep it running")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Cancel the job")).to_be_focused()
     page.keyboard.press("Enter")
     assert web_server.wait_ended(job_id)["status"] == "cancelled"
     expect(page.get_by_text("Cancelled").first).to_be_visible()
+
+    tab_to(page, "^button More actions$")
+    page.keyboard.press("Enter")
+    page.get_by_role("menuitem", name="Delete the job").press("Enter")
+    expect(page.get_by_role("alertdialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="More actions")).to_be_focused()
 
 
 def test_the_command_palette_opens_a_view(page: Page) -> None:
@@ -105,9 +116,13 @@ def test_the_command_palette_opens_a_view(page: Page) -> None:
 
 
 def test_the_command_palette_shows_the_chosen_entry_and_gives_the_focus_away(page: Page) -> None:
-    expect(page.get_by_role("navigation", name="Status")).to_be_visible()
+    search = page.get_by_role("searchbox", name="Search jobs")
+    search.focus()
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(search).to_be_focused()
+    page.keyboard.press("Control+k")
     page.keyboard.press("ArrowUp")  # from the first entry to the last
     last = page.get_by_role("option").last
     expect(last).to_have_attribute("aria-selected", "true")
@@ -115,7 +130,7 @@ def test_the_command_palette_shows_the_chosen_entry_and_gives_the_focus_away(pag
     page.keyboard.type("search jobs")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(page.get_by_role("searchbox", name="Search jobs")).to_be_focused()
+    expect(search).to_be_focused()
 
 
 def test_the_command_palette_opens_no_job_of_an_earlier_text(page: Page, web_server: Server) -> None:

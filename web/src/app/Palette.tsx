@@ -8,6 +8,7 @@ import { closeOverlay } from "@/app/palette-state";
 import { useSession } from "@/app/session";
 import { activeShortcuts, PALETTE_KEYS } from "@/app/shortcuts";
 import { shortId } from "@/lib/format";
+import { useReturnedFocus } from "@/ui/Dialog";
 import { Icon, type IconName } from "@/ui/Icon";
 
 interface Entry {
@@ -30,6 +31,7 @@ export function Palette() {
   const list = useId();
   const index = Math.min(chosen, entries.length - 1);
   const toRun = useRef<Entry | null>(null);
+  const { remember, giveBack } = useReturnedFocus();
   const run = (entry: Entry | undefined) => {
     if (entry === undefined) return;
     toRun.current = entry;
@@ -37,7 +39,7 @@ export function Palette() {
   };
   /** Run the entry after the palette has closed: an open one would take back the focus that a command moves. */
   const handleClosed = (event: Event) => {
-    if (toRun.current === null) return;
+    if (toRun.current === null) return giveBack(event);
     event.preventDefault();
     toRun.current.run();
   };
@@ -57,7 +59,12 @@ export function Palette() {
     <Primitive.Root open onOpenChange={(open) => !open && closeOverlay()}>
       <Primitive.Portal>
         <Primitive.Overlay className="scrim-full" />
-        <Primitive.Content className="pal" aria-describedby={undefined} onCloseAutoFocus={handleClosed}>
+        <Primitive.Content
+          className="pal"
+          aria-describedby={undefined}
+          onOpenAutoFocus={remember}
+          onCloseAutoFocus={handleClosed}
+        >
           <Primitive.Title className="sr">Search or run a command</Primitive.Title>
           <div className="pin">
             <Icon name="search" />

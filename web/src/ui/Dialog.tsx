@@ -2,6 +2,21 @@ import { Dialog as Primitive } from "radix-ui";
 import { useId, useRef, type ReactNode } from "react";
 import { Button, IconButton } from "@/ui/Button";
 
+/** Handlers that give the focus back to the button, link or menu from which a dialog was opened. */
+export function useReturnedFocus() {
+  const opener = useRef<HTMLElement | null>(null);
+  const remember = () => {
+    const active = document.activeElement;
+    const menuButton = active?.closest("[role=menu]")?.getAttribute("aria-labelledby");
+    opener.current = menuButton == null ? (active as HTMLElement) : document.getElementById(menuButton);
+  };
+  const giveBack = (event: Event) => {
+    event.preventDefault();
+    opener.current?.focus();
+  };
+  return { remember, giveBack };
+}
+
 interface DialogProps {
   open: boolean;
   onClose: () => void;
@@ -13,6 +28,7 @@ interface DialogProps {
 
 /** A modal dialog: traps the focus, closes with Escape, and returns the focus when it closes. */
 export function Dialog({ open, onClose, title, wide = false, children }: DialogProps) {
+  const { remember, giveBack } = useReturnedFocus();
   return (
     <Primitive.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Primitive.Portal>
@@ -20,6 +36,8 @@ export function Dialog({ open, onClose, title, wide = false, children }: DialogP
         <Primitive.Content
           className={wide ? "dialog modal wide" : "dialog modal"}
           aria-describedby={undefined}
+          onOpenAutoFocus={remember}
+          onCloseAutoFocus={giveBack}
         >
           <header className="dialog-head">
             <Primitive.Title asChild>
@@ -54,6 +72,7 @@ export function ConfirmDialog(props: ConfirmDialogProps) {
   const { open, title, children, keep, act, danger = true, pending = false, onKeep, onAct } = props;
   const safe = useRef<HTMLButtonElement>(null);
   const id = useId();
+  const { remember, giveBack } = useReturnedFocus();
   return (
     <Primitive.Root open={open} onOpenChange={(next) => !next && onKeep()}>
       <Primitive.Portal>
@@ -63,9 +82,11 @@ export function ConfirmDialog(props: ConfirmDialogProps) {
           role="alertdialog"
           aria-describedby={id}
           onOpenAutoFocus={(event) => {
+            remember();
             event.preventDefault();
             safe.current?.focus();
           }}
+          onCloseAutoFocus={giveBack}
         >
           <Primitive.Title asChild>
             <h2>{title}</h2>
