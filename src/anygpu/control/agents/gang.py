@@ -1,7 +1,7 @@
 """Attempts on several nodes (a gang): which events follow when the agent of a node claims, is ready or ends.
 
 All processes start or none: they start when every node is ready. The attempt ends when every node has ended. The
-failure of one node stops the others. Pure functions.
+failure of one node stops the others, and ends the attempt at once if a node still has no agent. Pure functions.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,11 @@ def leave_events(attempt: AttemptView, key: AttemptKey, body: Mapping[str, Any])
 
 
 def end_events(attempt: AttemptView, ended: NodeEnded, marks: Marks) -> list[Event]:
-    """Return the events of the end of a node. The last node that ends also ends the attempt."""
+    """Return the events of the end of a node. The last node that ends also ends the attempt.
+
+    A failure ends the attempt at once if no agent has claimed another node yet. Then no process has started anywhere,
+    and that node may get no machine for a long time.
+    """
     nodes = [*attempt.nodes]
     nodes[ended.node] = NodeView(
         ended_at_ms=0,
@@ -98,7 +102,8 @@ def end_events(attempt: AttemptView, ended: NodeEnded, marks: Marks) -> list[Eve
         step=ended.step,
         memory=ended.memory,
     )
-    if not all(node.has_ended for node in nodes):
+    fails_before_start = nodes[ended.node].has_failed and not attempt.is_claimed
+    if not fails_before_start and not all(node.has_ended for node in nodes):
         return [ended]
     return [ended, _attempt_end(attempt.number, nodes, marks)]
 

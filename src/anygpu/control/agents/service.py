@@ -400,7 +400,7 @@ def _has_ended(view: JobView, key: AttemptKey) -> bool:
     attempt = view.attempts[key.attempt - 1]
     if attempt.claimant_of(key.node) != key.claimant or attempt.lost is not None:
         return False
-    return attempt.is_over or (bool(attempt.nodes) and attempt.nodes[key.node].has_ended)
+    return attempt.nodes[key.node].has_ended if attempt.nodes else attempt.is_over
 
 
 def _is_waiting_for_nodes(view: JobView, key: AttemptKey) -> bool:

@@ -7,12 +7,16 @@ import pytest
 from tests.unit.control.agents.test_service import LAB, TICKETS, Server, manifest
 from tests.unit.control.jobs_in_states import launching
 
+from anygpu.backends.contract import MachineState, Observation
 from anygpu.control.agents.gang import find_cause
 from anygpu.control.agents.tickets import AttemptKey
-from anygpu.control.reconcile.verdict import failure_of
-from anygpu.errors import AlreadyClaimed, InvalidReport
-from anygpu.events.facts import Blame, MemoryUse
-from anygpu.events.types import CancelRequested, JobSubmitted
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.decide import events_due
+from anygpu.control.reconcile.observation import AttemptObservation, Probe
+from anygpu.control.reconcile.verdict import Failed, Retry, failure_of, verdict
+from anygpu.errors import AlreadyClaimed, InvalidReport, Superseded
+from anygpu.events.facts import Blame, Failure, MemoryUse
+from anygpu.events.types import AttemptLost, CancelRequested, JobSubmitted
 from anygpu.events.view import JobView, NodeView
 from anygpu.spec.load import from_mapping
 from anygpu.store.reports import MetricPoint, ReportBatch, report_number
@@ -171,6 +175,42 @@ async def test_a_killed_node_is_the_cause_although_another_one_reported_its_end_
     failure = failure_of(job, job.attempts[0])
     assert failure is not None
     assert (failure.code, failure.blame) == ("killed", Blame.INFRASTRUCTURE)
+
+
+@pytest.mark.parametrize("missing", [0, 2])
+async def test_a_node_that_fails_while_another_has_no_agent_ends_the_attempt_with_its_cause(
+    missing: int,
+) -> None:
+    server = await Gang().submit_nodes(3)
+    other = 2 - missing
+    for node in (1, other):
+        await server.claim_node(node)
+    await server.desk.ready(key(other), READY)
+    failed = {"outcome": "failed_to_start", "message": "setup: command 1 failed"}
+    assert await server.desk.end(key(1), failed) == {"ok": True}
+    assert await server.orders(other) == [{"kind": "cancel", "reason": "ended"}]
+    assert await server.desk.end(key(1), failed) == {"ok": True}
+    with pytest.raises(Superseded):  # not acknowledged, because it is not recorded
+        await server.desk.end(key(other), {"outcome": "cancelled"})
+    with pytest.raises(Superseded):
+        await server.claim_node(missing)
+    job = await server.view()
+    full = Failure(code="no_capacity", message="no node is free", blame=Blame.LAUNCH)
+    observed = Observation(state=MachineState.PENDING, failure=full)
+    observations = {1: AttemptObservation(probe=Probe(observation=observed), state_s=10**6, silent_probes=99)}
+    assert not [e for e in events_due(job, observations, ControlPolicy(), 0.5) if isinstance(e, AttemptLost)]
+    decided = verdict(job, job.attempts[0])
+    assert isinstance(decided, Failed)
+    assert (decided.failure.blame, decided.failure.message) == (Blame.USER, "node 1: setup: command 1 failed")
+
+
+async def test_a_node_that_is_stopped_before_all_have_an_agent_causes_a_retry() -> None:
+    server = await Gang().submit_nodes(2)
+    await server.claim_node(0)
+    await server.desk.end(key(0), {"outcome": "stopped", "message": "preempt"})
+    job = await server.view()
+    assert job.attempts[0].is_over
+    assert isinstance(verdict(job, job.attempts[0]), Retry)
 
 
 async def test_a_stop_and_a_cancel_reach_all_nodes() -> None:
