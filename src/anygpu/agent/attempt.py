@@ -175,8 +175,11 @@ class AttemptRunner:
         except Unreachable:
             return ""
 
-    def _meet_nodes(self) -> MasterAddress:
-        """Wait until all nodes of the attempt are prepared. Return where their processes find each other."""
+    def _meet_nodes(self, restored: bool | None) -> MasterAddress:
+        """Wait until all nodes of the attempt are prepared. Return where their processes find each other.
+
+        `restored`: whether the checkpoint was restored on this node; None if there is none.
+        """
         self._reporter.flush()
 
         def report_missing(nodes: list[int]) -> None:
@@ -188,7 +191,9 @@ class AttemptRunner:
 
         layout = self._assignment.job.ranks
         address = self._node_address or own_address(self._server_url())
-        return wait_for_nodes(self._connect(), layout, address, self._loop.check_interrupted, report_missing)
+        return wait_for_nodes(
+            self._connect(), layout, address, restored, self._loop.check_interrupted, report_missing
+        )
 
     def _training_monitor(self, plan: LaunchPlan) -> TrainingMonitor:
         steps = StepHistory(plan.restored_step or 0, self._reporter.update_progress)

@@ -71,6 +71,10 @@ class NodeReadiness(ApiModel):
 
     address: str = Field(description="Name or address at which the other nodes reach this node.")
     port: int = Field(description="A free port of this node.")
+    restored: bool | None = Field(
+        default=None,
+        description="Whether this node has restored the checkpoint to resume from; null if there is none.",
+    )
 
 
 class NodeDeparture(ApiModel):

@@ -123,6 +123,7 @@ class NodeReady(Event):
     node: int
     address: str = ""  # at which the other nodes reach it
     port: int = 0  # a free port; that of node 0 is where the processes find each other
+    restored: bool | None = None  # whether it has restored the checkpoint to resume from; None: there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +243,7 @@ class AttemptEnded(Event):
     """The agent has reported how the user's process ended and how much data the attempt stored."""
 
     attempt: int
-    outcome: str  # exited | cancelled | stopped | timeout | failed_to_start | lease_lost
+    outcome: str  # exited | cancelled | stopped | timeout | failed_to_start | lease_lost | not_restored
     exit_code: int | None = None
     signal: int | None = None
     message: str = ""

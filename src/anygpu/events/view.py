@@ -31,6 +31,7 @@ class NodeView:
     ready_at_ms: int | None = None
     address: str = ""  # at which the other nodes reach it
     port: int = 0
+    restored: bool | None = None  # the checkpoint to resume from; None: there is none, or it is not known
     ended_at_ms: int | None = None
     outcome: str | None = None
     exit_code: int | None = None

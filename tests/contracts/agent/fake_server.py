@@ -51,6 +51,8 @@ class FakeServer:
         self.end: dict[str, Any] | None = None
         self.other_nodes_run = False  # when the agent sends its end
         self.departures: list[dict[str, Any]] = []
+        self.readiness: list[dict[str, Any]] = []
+        self.lets_nodes_start = True
         self.rejecting: int | None = None
         self.urls: list[str] = []  # as an answer of several servers lists them
         self.upload_base = ""  # the address in the URLs of uploads
@@ -153,7 +155,7 @@ class FakeServer:
         if path == "/agent/v1/end":
             return self._end(json.loads(body))
         if path == "/agent/v1/ready":
-            return 200, {"start": True, "missing": [], "master_addr": "127.0.0.1", "master_port": 1}
+            return self._ready(json.loads(body))
         if path == "/agent/v1/leave":
             return self._leave(json.loads(body))
         kind, _, rest = path.removeprefix("/agent/v1/").partition("/")
@@ -231,6 +233,14 @@ class FakeServer:
             self.end = self.end or request
             self.changed.notify_all()
             return 200, {"ok": True, "wait": self.other_nodes_run}
+
+    def _ready(self, request: dict[str, Any]) -> tuple[int, Any]:
+        with self.changed:
+            self.readiness.append(request)
+            self.changed.notify_all()
+        if not self.lets_nodes_start:
+            return 409, {"code": "superseded", "title": "the attempt has ended"}
+        return 200, {"start": True, "missing": [], "master_addr": "127.0.0.1", "master_port": 1}
 
     def _leave(self, request: dict[str, Any]) -> tuple[int, Any]:
         with self.changed:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.job_files import sha
+from tests.contracts.agent.test_restore import resume
 from tests.contracts.agent.waiting import until
 
 Play = Callable[..., Agent]
@@ -23,6 +25,35 @@ def launch(play: Play) -> Callable[..., Agent]:
         return play({"code": code, "ranks": RANKS, **work})
 
     return build
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_node_says_whether_it_has_the_checkpoint(launch: Callable[..., Agent], is_damaged: bool) -> None:
+    agent = launch("print('done')")
+    agent.server.work["resume"] = resume(agent.server, {"last.pt": b"weights"}, 4)
+    if is_damaged:
+        agent.server.blobs[sha(b"weights")] = b"garbage"
+    assert agent.run() == 0
+    assert [request["restored"] for request in agent.server.readiness] == [not is_damaged]
+
+
+def test_a_node_does_not_start_if_another_one_lacks_the_checkpoint(launch: Callable[..., Agent]) -> None:
+    agent = launch("print('done')")
+    agent.server.work["resume"] = resume(agent.server, {"last.pt": b"weights"}, 4)
+    agent.server.lets_nodes_start = False
+    agent.start()
+    agent.server.wait_for(lambda: bool(agent.server.readiness))
+    agent.server.order({"kind": "cancel", "reason": "ended"})
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert agent.server.end["outcome"] == "cancelled"
+    assert b"done" not in agent.server.log
+
+
+def test_a_node_that_resumes_from_nothing_says_nothing_about_it(launch: Callable[..., Agent]) -> None:
+    agent = launch("print('done')")
+    assert agent.run() == 0
+    assert [sorted(request) for request in agent.server.readiness] == [["address", "port"]]
 
 
 def order_polls(agent: Agent) -> int:

@@ -134,7 +134,7 @@ EXAMPLES: tuple[Event, ...] = (
     MigrateRequested(to="cloud", person="me"),
     StartRequested(person="me"),
     NodeClaimed(attempt=1, node=1, claimant="b", host={"hostname": "two"}),
-    NodeReady(attempt=1, node=1, address="10.0.0.2", port=40000),
+    NodeReady(attempt=1, node=1, address="10.0.0.2", port=40000, restored=True),
     NodeEnded(attempt=1, node=1, outcome="exited", exit_code=0, step=3),
     JobEdited(name="new", tags=("a",), notes="b", person="me"),
     HoldStarted(attempt=1, until_ms=9),

@@ -66,12 +66,13 @@ class Preparation:
         loop: ProcessLoop,
         downloader: InputDownloader,
         is_remote: bool,
-        meet_nodes: Callable[[], MasterAddress],
+        meet_nodes: Callable[[bool | None], MasterAddress],
     ) -> None:
         """Create the preparation.
 
         `is_remote`: this machine is not the server's, so the submitter's files and interpreter may not exist
-        on it. `meet_nodes` waits until all nodes of the attempt are prepared.
+        on it. `meet_nodes` waits until all nodes of the attempt are prepared. Its argument says whether the
+        checkpoint was restored here; None if there is none.
         """
         self._assignment = assignment
         self._job = assignment.job
@@ -194,6 +195,10 @@ class Preparation:
             self._reporter,
         )
         if restored is None:
+            if self._job.ranks.nodes > 1:
+                self._reporter.write_line(
+                    "If another node has restored this checkpoint, no node starts, and the job is tried again."
+                )
             return []
         self._restored_step = restored.step
         env["ANYGPU_RESUME_PATH"] = restored.path
@@ -249,7 +254,7 @@ class Preparation:
         if not self._job.has_ranks:
             return command
         self._step = "waiting for the other nodes"
-        master = self._meet_nodes()
+        master = self._meet_nodes(self._restored_step is not None if self._job.resume else None)
         env.update(ranks.rank_variables(self._job.ranks, master))
         if self._job.ranks.launcher == "none":
             return command

@@ -44,18 +44,23 @@ def wait_for_nodes(
     server: ServerClient,
     layout: RankLayout,
     address: str,
+    restored: bool | None,
     check_interrupted: Callable[[], None],
     on_missing: Callable[[list[int]], None],
 ) -> MasterAddress:
     """Tell the server that this node is prepared, and wait until all nodes are.
 
+    `restored` says whether this node has the checkpoint that the job resumes from; None if there is none. If not all
+    nodes have it, the server lets none start.
     `on_missing` is called with the nodes that are not prepared, when their list changes. The port of this node stays
     reserved until then, because that may take minutes.
     """
     if layout.nodes == 1:
         return MasterAddress(LOOPBACK, free_port())
     with _reserve_port() as reserved:
-        request = {"address": address, "port": _port_of(reserved)}
+        request: dict[str, Any] = {"address": address, "port": _port_of(reserved)}
+        if restored is not None:
+            request["restored"] = restored
         return _poll_until_ready(server, request, check_interrupted, on_missing)
 
 

@@ -5,6 +5,7 @@ failure of one node stops the others, and ends the attempt at once if a node sti
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from anygpu.bounds import MAX_END_MESSAGE_LENGTH, to_text
@@ -24,6 +25,10 @@ from anygpu.events.view import AttemptView, NodeView
 
 PEER = "peer"  # the reason to stop a node because another node has failed
 TIMEOUT = "timeout"
+NOT_RESTORED = (
+    "not_restored"  # the outcome if only some nodes could restore the checkpoint; it is tried again
+)
+NO_MARKS = Marks()
 MAX_ADDRESS_LENGTH = 255
 MAX_PORT = 65_535
 
@@ -48,19 +53,44 @@ def claim_events(attempt: AttemptView, key: AttemptKey, host: Mapping[str, str])
     return [AttemptClaimed(attempt=key.attempt, claimant=key.claimant, host=dict(host))]
 
 
-def ready_events(attempt: AttemptView, key: AttemptKey, body: Mapping[str, Any]) -> list[Event]:
-    """Return the event that says that the agent's node is prepared; empty if that is recorded."""
-    address, port = body.get("address"), body.get("port")
+def ready_events(
+    attempt: AttemptView, key: AttemptKey, body: Mapping[str, Any], marks: Marks = NO_MARKS
+) -> list[Event]:
+    """Return the event that says that the agent's node is prepared; empty if that is recorded.
+
+    The attempt ends if some nodes have restored the checkpoint and others could not.
+    """
+    address, port, restored = body.get("address"), body.get("port"), body.get("restored")
     is_address = isinstance(address, str) and 0 < len(address) <= MAX_ADDRESS_LENGTH and address.isprintable()
     if not is_address or type(port) is not int or not 0 < port <= MAX_PORT:
         raise InvalidReport(
             "the request needs `address`, at which the other nodes reach this node, and `port`, a free port on it"
         )
+    if restored is not None and not isinstance(restored, bool):
+        raise InvalidReport("the field 'restored' of the request is not a boolean; send true or false")
     if not attempt.nodes:
         raise InvalidReport("the attempt has only one node, which waits for no other; start the job")
     if attempt.nodes[key.node].ready_at_ms is not None:
         return []
-    return [NodeReady(attempt=key.attempt, node=key.node, address=str(address), port=port)]
+    ready = NodeReady(attempt=key.attempt, node=key.node, address=str(address), port=port, restored=restored)
+    nodes = [*attempt.nodes]
+    nodes[key.node] = replace(nodes[key.node], restored=restored)
+    return [ready, *_mixed_restore_events(attempt.number, nodes, marks)]
+
+
+def _mixed_restore_events(attempt: int, nodes: list[NodeView], marks: Marks) -> list[Event]:
+    """Return the end of an attempt in which some nodes have the checkpoint and others do not; empty otherwise.
+
+    If they started, only some would continue training. If no node could restore it, all start from the beginning.
+    """
+    missing = [str(number) for number, node in enumerate(nodes) if node.restored is False]
+    if not missing or not any(node.restored for node in nodes):
+        return []
+    text = (
+        f"the checkpoint could not be restored on node {', '.join(missing[:10])}, but on others; nothing has run. "
+        f"See the log of that node (anygpu logs --node {missing[0]})"
+    )
+    return [AttemptEnded(attempt=attempt, outcome=NOT_RESTORED, message=text, marks=marks)]
 
 
 def start_fields(attempt: AttemptView) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from anygpu.control.clock import Clock, WakeSignal
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.resume import FirstSteps, attempts_without_checkpoint, resume_events
 from anygpu.errors import InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
+from anygpu.events.facts import Marks
 from anygpu.events.types import (
     ArtifactSaved,
     AttemptEnded,
@@ -199,14 +200,15 @@ class AgentService:
     async def ready(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
         """Record that a node is prepared. Return whether all nodes are, so that the processes may start."""
 
-        def decide(view: JobView) -> list[Event]:
-            return gang.ready_events(_require_owner(view, key), key, body)
+        def decide(view: JobView, marks: Marks = gang.NO_MARKS) -> list[Event]:
+            return gang.ready_events(_require_owner(view, key), key, body, marks)
 
         await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
         view = await self._journal.view(SYSTEM, key.job_id)
         require_intact(view)
         if decide(view):
-            view = await self._commit(key.job_id, decide)
+            first = await self._reports.state(key.job_id, key.attempt)
+            view = await self._commit(key.job_id, lambda fresh: decide(fresh, first.marks))
         orders = orders_for(view, key)
         fields = gang.start_fields(_require_owner(view, key))
         return {**fields, "start": fields["start"] and not orders, "orders": orders}

@@ -125,7 +125,13 @@ def _(event: NodeReady, view: JobView, at_ms: int) -> JobView:
     require(node.claimant is not None, event, "no agent has claimed the node")
     require(node.ready_at_ms is None and not node.has_ended, event, "the node is already ready or has ended")
     return with_node(
-        view, event.attempt, event.node, ready_at_ms=at_ms, address=event.address, port=event.port
+        view,
+        event.attempt,
+        event.node,
+        ready_at_ms=at_ms,
+        address=event.address,
+        port=event.port,
+        restored=event.restored,
     )
 
 

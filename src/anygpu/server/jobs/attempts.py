@@ -146,6 +146,8 @@ def _failure_text(attempt: AttemptView, failure: Failure) -> str:
         return "out of memory"
     if failure.code == "failed_to_start":
         return "the script could not be started"
+    if failure.code == "not_restored":
+        return "a node could not restore the checkpoint"
     if attempt.signal is not None:
         return f"killed by signal {attempt.signal}"
     return f"exit code {attempt.exit_code}" if attempt.exit_code else failure.message[:200]

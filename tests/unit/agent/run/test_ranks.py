@@ -80,7 +80,7 @@ class Answers:
 def wait(*answers: Any, missing: list[list[int]] | None = None, nodes: int = 2) -> tuple[str, int]:
     server = cast(ServerClient, Answers(*answers))
     seen = [] if missing is None else missing
-    found = wait_for_nodes(server, layout(nodes=nodes), "h", lambda: None, seen.append)
+    found = wait_for_nodes(server, layout(nodes=nodes), "h", None, lambda: None, seen.append)
     return found.host, found.port
 
 
@@ -127,8 +127,8 @@ def bind(port: int) -> None:
 
 def test_the_port_of_a_node_is_reserved_until_all_are_ready() -> None:
     server = PortChecks({"start": False, "missing": [0]}, START)
-    wait_for_nodes(cast(ServerClient, server), layout(), "h", lambda: None, lambda missing: None)
-    assert len(server.requests) == 2
+    wait_for_nodes(cast(ServerClient, server), layout(), "h", True, lambda: None, lambda missing: None)
+    assert [request["restored"] for request in server.requests] == [True, True]
     bind(server.requests[0]["port"])
 
 

@@ -92,6 +92,36 @@ async def test_a_node_must_say_where_it_is_reached(body: dict[str, Any]) -> None
         await server.desk.ready(key(0), body)
 
 
+async def test_no_node_starts_if_only_some_have_restored_the_checkpoint() -> None:
+    server = await Gang().submit_nodes(3)
+    for node in range(3):
+        await server.claim_node(node)
+    await server.desk.report(key(0), ReportBatch(first=1, last=1, logs=[(1, b"prepared\n")]))
+    assert not (await server.desk.ready(key(0), {**READY, "restored": True}))["start"]
+    with pytest.raises(Superseded):
+        await server.desk.ready(key(2), {**READY, "restored": False})
+    with pytest.raises(Superseded):
+        await server.desk.ready(key(1), {**READY, "restored": True})
+    assert [await server.orders(node) for node in range(3)] == [[{"kind": "cancel", "reason": "ended"}]] * 3
+    job = await server.view()
+    attempt = job.attempts[0]
+    assert (attempt.training_at_ms, attempt.marks.log_bytes) == (None, len("prepared\n"))
+    decided = verdict(job, attempt)
+    assert isinstance(decided, Retry)
+    assert (decided.failure.code, decided.counts) == ("not_restored", True), "it is not repeated forever"
+    assert "on node 2" in decided.failure.message
+
+
+@pytest.mark.parametrize("restored", [True, False, None])
+async def test_nodes_that_agree_about_the_checkpoint_start(restored: bool | None) -> None:
+    server = await Gang().submit_nodes(2)
+    answers = []
+    for node in range(2):
+        await server.claim_node(node)
+        answers.append((await server.desk.ready(key(node), {**READY, "restored": restored}))["start"])
+    assert answers == [False, True]
+
+
 async def test_reports_are_stored_by_node_and_metrics_only_of_node_0() -> None:
     server = await Gang().start()
     point = MetricPoint("loss", 1, 1.0, 0.5)

@@ -155,7 +155,9 @@ class SimTrainer:
     async def _wait_for_nodes(self) -> None:
         """Wait until all nodes of the attempt are ready."""
         record = self._agent.record
-        body = {"address": f"10.0.0.{record.node}", "port": 4000}
+        body: dict[str, Any] = {"address": f"10.0.0.{record.node}", "port": 4000}
+        if self._agent.work["resume"] is not None:
+            body["restored"] = record.restored_step is not None
         while record.nodes > 1 and not self._agent.stopping:
             if record.ready_at is None:
                 record.ready_at = self._environment.loop.time()
