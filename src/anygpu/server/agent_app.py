@@ -109,10 +109,11 @@ async def orders(request: Request, services: Services) -> Any:
     version, wait_s = _number(request, "after", -1), min(_number(request, "wait_s", 0), MAX_WAIT_S)
     hub, signal = services.stream_sources.hub, services.stream_sources.hub.signal(key.job_id)
     loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
+    until, is_new_request = loop.time() + wait_s, True
     while True:
         events = signal.events
-        current = await services.agents.orders(key)
+        current = await services.agents.orders(key, is_new_request=is_new_request)
+        is_new_request = False
         if current["version"] != version or loop.time() >= until or hub.closing:
             return current
         await _wait_for_change(hub, signal, events, min(until, loop.time() + _poll_interval_s(services)))
@@ -125,10 +126,11 @@ async def ready(request: Request, services: Services) -> Any:
     body, wait_s = await read_object(request), min(_number(request, "wait_s", 0), MAX_WAIT_S)
     hub, signal = services.stream_sources.hub, services.stream_sources.hub.signal(key.job_id)
     loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
+    until, is_new_request = loop.time() + wait_s, True
     while True:
         events = signal.events
-        answer = await services.agents.ready(key, body)
+        answer = await services.agents.ready(key, body, is_new_request=is_new_request)
+        is_new_request = False
         if answer["start"] or answer["orders"] or loop.time() >= until or hub.closing:
             return answer
         await _wait_for_change(hub, signal, events, min(until, loop.time() + _poll_interval_s(services)))

@@ -107,7 +107,7 @@ class AgentService:
             return gang.claim_events(_require_live(view, number), key, _host_facts(host))
 
         view = await self._commit(job_id, decide)
-        await self._reports.record_heartbeat(job_id, key.report_number, at_ms=self._clock.wall_ms())
+        await self._record_heartbeat(key)
         try:
             return await self._build_claim_answer(view, view.attempts[number - 1], key)
         except SecretMissing as missing:
@@ -194,16 +194,21 @@ class AgentService:
         return await self._report_answer(key, row)
 
     async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
-        row = await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
-        return await self._report_answer(key, row)
+        return await self._report_answer(key, await self._record_heartbeat(key))
 
-    async def ready(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Record that a node is prepared. Return whether all nodes are, so that the processes may start."""
+    async def ready(
+        self, key: AttemptKey, body: Mapping[str, Any], *, is_new_request: bool = True
+    ) -> dict[str, Any]:
+        """Record that a node is prepared. Return whether all nodes are, so that the processes may start.
+
+        `is_new_request`: see `orders`.
+        """
 
         def decide(view: JobView, marks: Marks = gang.NO_MARKS) -> list[Event]:
             return gang.ready_events(_require_owner(view, key), key, body, marks)
 
-        await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
+        if is_new_request:
+            await self._record_heartbeat(key)
         view = await self._journal.view(SYSTEM, key.job_id)
         require_intact(view)
         if decide(view):
@@ -222,16 +227,22 @@ class AgentService:
         await self._commit(key.job_id, decide)
         return {"ok": True}
 
-    async def orders(self, key: AttemptKey) -> dict[str, Any]:
+    async def orders(self, key: AttemptKey, *, is_new_request: bool = True) -> dict[str, Any]:
         """Return the current orders (`stop` or `cancel`) for the agent of the attempt.
 
-        The answer has a version number that changes when the orders change.
+        The answer has a version number that changes when the orders change. `is_new_request` is false if the server
+        checks again during a long poll: that shows nothing about the agent, so it is no heartbeat.
         """
-        await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=self._clock.wall_ms())
+        if is_new_request:
+            await self._record_heartbeat(key)
         view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
         orders = orders_for(view, key)
         return {"version": version_of(orders), "orders": orders, "lease_s": self._lease_s(view, key)}
+
+    async def _record_heartbeat(self, key: AttemptKey) -> ReportState:
+        at_ms = self._clock.wall_ms()
+        return await self._reports.record_heartbeat(key.job_id, key.report_number, at_ms=at_ms)
 
     async def _record_training(self, key: AttemptKey) -> None:
         def decide(view: JobView) -> list[Event]:
