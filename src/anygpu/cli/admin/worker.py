@@ -251,7 +251,10 @@ def scale_workers(count: int, now: bool, as_json: bool) -> None:
 def _run_all(
     address: "BrokerAddress", queue: str, drain_s: float | None, directory: Path | None, as_json: bool
 ) -> int:
-    """Run one worker process for each GPU until SIGTERM or Ctrl-C. A process that dies is started again."""
+    """Run one worker process for each GPU until SIGTERM or Ctrl-C. A process that dies is started again.
+
+    The first signal lets running jobs end; the second one stops them.
+    """
     gpus = _choose_gpus((), False, every=True)
     root = directory or _workers_directory()
     shown = ["--json"] if as_json else []
@@ -276,6 +279,27 @@ def _run_all(
         time.sleep(POLL_S)
     for child in children:
         child.terminate()
+    return _wait_ended(children, stopping)
+
+
+def _wait_ended(children: "list[subprocess.Popen[bytes]]", received: list[int]) -> int:
+    """Wait until the workers, which were told to stop, have ended, and return the highest exit code.
+
+    On each signal after the first in `received`, they are told to stop their jobs too.
+    """
+    print_message(
+        "Waiting for the workers and their jobs. After another Ctrl-C, the jobs save a checkpoint and stop."
+    )
+    handled = 1
+    while any(child.poll() is None for child in children):
+        if len(received) > handled:
+            handled = len(received)
+            print_message("Stopping the jobs; they save a checkpoint and continue on another worker.")
+            for child in children:
+                child.send_signal(
+                    signal.SIGQUIT
+                )  # the cold shutdown of Celery; no effect on an ended process
+        time.sleep(POLL_S)
     return max((child.wait() for child in children), default=0)
 
 

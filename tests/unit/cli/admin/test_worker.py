@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from anygpu.agent.host.slots import try_lock
 from anygpu.backends.celery.broker import parse_broker
@@ -74,39 +74,69 @@ def test_without_a_drain_time_no_option_is_passed_on() -> None:
     assert drain_words(None) == []
 
 
-class EndedChild:
-    """A worker process that ends when it is asked to."""
+class StubChild:
+    """A worker process that ends at the signal `ends_at`. Whoever looks at it presses Ctrl-C while it runs."""
+
+    def __init__(self, ends_at: signal.Signals) -> None:
+        self.received: list[signal.Signals] = []
+        self._ends_at = ends_at
 
     def poll(self) -> int | None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        if self._ends_at in self.received:
+            return 0
+        os.kill(os.getpid(), signal.SIGINT)
         return None
 
     def terminate(self) -> None:
-        """Do nothing: the process has ended."""
+        self.send_signal(signal.SIGTERM)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self.received.append(number)
 
     def wait(self) -> int:
+        assert self._ends_at in self.received, "it would wait for the running job"
         return 0
+
+
+def run_all(
+    children: list[StubChild], monkeypatch: pytest.MonkeyPatch, *words: str
+) -> tuple[Result, list[list[str]]]:
+    """Run `anygpu worker --all-gpus` with these processes. Return its result and their commands."""
+    gpus = [WorkerGpu(number, f"GPU-{number}", "T4", 15, "550") for number in range(len(children))]
+    commands: list[list[str]] = []
+
+    def start(command: list[str], gpu: WorkerGpu, environment: dict[str, str]) -> StubChild:
+        commands.append(command)
+        return children[gpu.number]
+
+    monkeypatch.setattr(worker, "_choose_gpus", lambda *args, **options: gpus)
+    monkeypatch.setattr(worker, "_start_child", start)
+    monkeypatch.setattr(worker, "POLL_S", 0.001)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        options = ["--all-gpus", "--broker", "redis://127.0.0.1:6379/0", *words]
+        return CliRunner().invoke(worker_command, options), commands
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_one_worker_for_each_gpu_gets_the_output_format(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu = WorkerGpu(0, "GPU-a", "T4", 15, "550")
-    commands: list[list[str]] = []
-
-    def start(command: list[str], gpu: WorkerGpu, environment: dict[str, str]) -> EndedChild:
-        commands.append(command)
-        return EndedChild()
-
-    monkeypatch.setattr(worker, "_choose_gpus", lambda *args, **options: [gpu])
-    monkeypatch.setattr(worker, "_start_child", start)
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        options = ["--all-gpus", "--broker", "redis://127.0.0.1:6379/0", "--directory", str(tmp_path)]
-        done = CliRunner().invoke(worker_command, [*options, *words])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    words = [*words, "--directory", str(tmp_path)]
+    done, commands = run_all([StubChild(signal.SIGTERM)], monkeypatch, *words)
     assert done.exit_code == 0
-    assert ("--json" in commands[0]) == bool(words)
+    assert ("--json" in commands[0]) == ("--json" in words)
+    assert "Waiting for the workers" in done.stderr
+
+
+def test_a_second_interrupt_stops_the_jobs_of_all_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, idle = StubChild(signal.SIGQUIT), StubChild(signal.SIGTERM)
+    done, _ = run_all([idle, busy], monkeypatch, "--directory", str(tmp_path))
+    assert (done.exit_code, busy.received) == (0, [signal.SIGTERM, signal.SIGQUIT])
+    assert "After another Ctrl-C" in done.stderr
+    assert "Stopping the jobs" in done.stderr
