@@ -44,13 +44,13 @@ def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply)
     if request["do"] == "check":
         from anygpu.agent.host.check import check_host
 
-        reply({**check_host(home, request.get("cpu_count", 0)), "names": running_attempts(attempts)})
+        reply({**check_host(home, request.get("cpu_count", 0)), "names": _list_and_clean(attempts)})
     elif request["do"] == "relay":
         from anygpu.agent.host.mailboxes import serve_mailboxes
 
         serve_mailboxes(request["root"], reply)
     elif request["do"] == "list":
-        reply({"names": running_attempts(attempts)})
+        reply({"names": _list_and_clean(attempts)})
     elif request["do"] == "kill":
         reply(kill_and_block(_attempt_directory(attempts, request["target"])))
     else:
@@ -58,13 +58,19 @@ def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply)
 
 
 def running_attempts(attempts: str) -> list[str]:
-    """Return the names of the attempts below `attempts` that still run. Also removes old attempt directories."""
-    from anygpu.agent.attempt_dir import remove_old_attempts
+    """Return the names of the attempts below `attempts` that still run."""
     from anygpu.agent.host.processes import processes_by_attempt
 
-    names = [name for name in processes_by_attempt() if os.path.isdir(os.path.join(attempts, name))]
+    return sorted(name for name in processes_by_attempt() if os.path.isdir(os.path.join(attempts, name)))
+
+
+def _list_and_clean(attempts: str) -> list[str]:
+    """Return the names of the attempts that still run, and remove the directories of old ones."""
+    from anygpu.agent.attempt_dir import remove_old_attempts
+
+    names = running_attempts(attempts)
     remove_old_attempts(attempts, names)
-    return sorted(names)
+    return names
 
 
 def kill_and_block(directory: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from anygpu.agent.attempt_dir import remove_old_attempts
 from anygpu.agent.exit_codes import DUPLICATE
 from anygpu.agent.host.processes import kill_attempt
 from anygpu.agent.host.requests import kill_and_block, running_attempts
@@ -144,6 +145,12 @@ class WorkerAttempts:
             ReportedAttempt.model_validate({"owner": owner, "name": name, "state": state})
             for (owner, name), state in (running | active).items()
         ]
+
+    def remove_old(self) -> None:
+        """Remove the directories of attempts that ended long ago. Reads the directories of all ended attempts."""
+        for owner in self._directory.iterdir():
+            if owner.is_dir():
+                remove_old_attempts(str(owner), running_attempts(str(owner)))
 
     def deliver_missing(self) -> None:
         """Send what dead agents have left, also those that died while no worker ran, such as with the machine."""

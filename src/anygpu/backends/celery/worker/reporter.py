@@ -35,6 +35,7 @@ RETURN_S = 5.0
 REPORT_FILE = "report.json"
 MACHINE_FILE = "machine-id"
 RUNTIME_SEARCH_EVERY_S = 600.0
+CLEAN_UP_EVERY_S = 300.0
 
 
 class WorkerReporter:
@@ -105,7 +106,7 @@ class WorkerReporter:
     # -- thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        searched_at = -RUNTIME_SEARCH_EVERY_S
+        searched_at, cleaned_at = -RUNTIME_SEARCH_EVERY_S, -CLEAN_UP_EVERY_S
         while not self._closing.is_set():
             self._attempts.deliver_missing()
             with self._reported_errors(), self._subscription() as feed:
@@ -115,6 +116,9 @@ class WorkerReporter:
                 self._log_connected()
                 if time.monotonic() - searched_at >= RUNTIME_SEARCH_EVERY_S:
                     self._containers, searched_at = search_runtime()[0] is not None, time.monotonic()
+                if time.monotonic() - cleaned_at >= CLEAN_UP_EVERY_S:
+                    cleaned_at = time.monotonic()
+                    self._attempts.remove_old()
                 self._serve(feed, time.monotonic() + REPORT_EVERY_S)
             if self._problem:
                 self._check_drain()
