@@ -20,7 +20,7 @@ from anygpu.control.jobs import Jobs
 from anygpu.control.schedule.compare import OfferComparer
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.control.supervisor import Supervisor
-from anygpu.errors import Unauthorized
+from anygpu.errors import StoreBusy, Unauthorized
 from anygpu.events.fold import Recorded
 from anygpu.server.agent_app import build_agent_app
 from anygpu.server.app import build_api, with_access_checks
@@ -80,6 +80,7 @@ from anygpu.wiring.stores import (
 ORGANISATION, PROJECT = "local", "default"
 STOP_LIMIT_S = 5.0
 LOAD_ROUTES_DELAY_S = 0.5  # the routes that the start leaves out
+READINESS_LIMIT_S = 5.0  # until the server is reported as not ready, because the database does not answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,8 +478,14 @@ def _address(settings: Settings, api_socket: socket.socket, services: Services) 
     }
 
 
-def _readiness_check(journal: SqlJournal) -> Callable[[], Awaitable[None]]:
+def _readiness_check(
+    journal: SqlJournal, limit_s: float = READINESS_LIMIT_S
+) -> Callable[[], Awaitable[None]]:
     async def ready() -> None:
-        await journal.head(Scope(organisation=ORGANISATION, project=PROJECT))
+        try:
+            async with asyncio.timeout(limit_s):
+                await journal.head(Scope(organisation=ORGANISATION, project=PROJECT))
+        except TimeoutError:
+            raise StoreBusy(f"The database has not answered within {limit_s:g} s.") from None
 
     return ready

@@ -1,7 +1,13 @@
 """PostgreSQL shared by several servers: each `PostgresDatabase` here stands for a process of its own."""
 
 import asyncio
+import contextlib
+import os
+import select
+import socket
 import threading
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from sqlalchemy import Connection
@@ -18,6 +24,95 @@ from anygpu.store.sql.report_store import attempts
 from anygpu.store.sql.report_store.reports import SqlReports
 from anygpu.testing.contracts.journal import always, append, submit
 from anygpu.testing.samples.jobs import LAB, START_MS, job_id
+
+
+class DatabaseProxy:
+    """Passes TCP connections on to the Unix socket of PostgreSQL. While `is_silent`, it answers nothing."""
+
+    def __init__(self, socket_directory: str) -> None:
+        self.is_silent = False
+        self._target = f"{socket_directory}/.s.PGSQL.5432"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._connections: list[socket.socket] = []
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(near)
+            if not self.is_silent:
+                threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near: socket.socket) -> None:
+        with near, socket.socket(socket.AF_UNIX) as far, contextlib.suppress(OSError):
+            far.connect(self._target)
+            while True:
+                for source in select.select([near, far], [], [])[0]:
+                    if not (data := source.recv(65536)):
+                        return
+                    (far if source is near else near).sendall(data)
+
+
+@pytest.fixture
+def proxy(postgres_url: str) -> Iterator[DatabaseProxy]:
+    made = DatabaseProxy(parse_qs(urlsplit(postgres_url).query)["host"][0])
+    yield made
+    made.close()
+
+
+def socket_limits(connection: Connection) -> list[int]:
+    """Return after which times the operating system ends this connection if the other side does not answer."""
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    with socket.socket(fileno=os.dup(driver.fileno())) as own:
+        keepalive = own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+        return [keepalive, *(own.getsockopt(socket.IPPROTO_TCP, name) for name in names)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "limits"),
+    [
+        ("", [1, 10, 5, 2, 20_000]),
+        ("?keepalives_idle=77&tcp_user_timeout=9000", [1, 77, 5, 2, 9000]),
+    ],
+)
+async def test_a_connection_ends_if_the_database_disappears(
+    proxy: DatabaseProxy, parameters: str, limits: list[int]
+) -> None:
+    database = await open_database(f"postgresql://postgres@{proxy.address}/postgres{parameters}")
+    try:
+        assert await database.read(socket_limits) == limits
+    finally:
+        await database.close()
+
+
+async def test_calls_fail_while_the_database_does_not_answer_and_succeed_afterwards(
+    proxy: DatabaseProxy,
+) -> None:
+    database = await open_database(f"postgresql://postgres@{proxy.address}/postgres?connect_timeout=2")
+    try:
+        proxy.is_silent = True
+        proxy.disconnect()
+        with pytest.raises(StoreBusy):
+            await asyncio.wait_for(database.read(lambda c: fetch_one(c, "SELECT 1")), timeout=30)
+        proxy.is_silent = False
+        assert await database.read(lambda c: fetch_one(c, "SELECT 1")) == (1,)
+    finally:
+        await database.close()
 
 
 async def test_writers_in_two_servers_leave_no_gap_and_followers_miss_nothing(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from anygpu.errors import AnygpuError, Internal
@@ -19,6 +19,15 @@ from anygpu.store.sql.engine.schema import ensure_schema
 
 CONNECTIONS = 8
 MAX_TRIES = 8
+# Without limits, calls wait for ever if the machine of the database disappears without closing its connections. The
+# parameters are those of libpq; the URL may have others. Connections through a Unix socket ignore all but the first.
+CONNECTION_LIMITS = {
+    "connect_timeout": 10,  # seconds
+    "keepalives_idle": 10,  # seconds without data until the first probe; two without an answer end the connection
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,  # milliseconds until data that was sent must be acknowledged
+}
 _RETRYABLE_STATES = ("40001", "40P01")  # serialization failure, deadlock
 
 
@@ -87,10 +96,16 @@ def postgres_engine(url: str, connections: int) -> Engine:
             "A PostgreSQL database needs the Python package psycopg, which is not installed.",
             hint=install_hint("postgres"),
         ) from error
-    address = "postgresql+psycopg://" + url.partition("://")[2]
+    address = make_url("postgresql+psycopg://" + url.partition("://")[2])
     # pool_pre_ping: after a restart of the PostgreSQL server all pooled connections are dead.
     return create_engine(
-        address, pool_pre_ping=True, pool_size=connections, max_overflow=2, pool_timeout=30, pool_recycle=1800
+        address,
+        connect_args={name: limit for name, limit in CONNECTION_LIMITS.items() if name not in address.query},
+        pool_pre_ping=True,
+        pool_size=connections,
+        max_overflow=2,
+        pool_timeout=30,
+        pool_recycle=1800,
     )
 
 
