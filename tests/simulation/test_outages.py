@@ -13,14 +13,19 @@ SCRIPT = SimScript(steps=2, step_s=3.0, save_every=1)
 
 
 def told(
-    *, outage: tuple[float, float] = (0, 0), launches_fail_until: float = 0, boxes: int = 1, jobs: int = 1
+    *,
+    outage: tuple[float, float] = (0, 0),
+    launches_fail_until: float = 0,
+    fault: Fault = Fault.LAUNCH_NOT_SENT,
+    boxes: int = 1,
+    jobs: int = 1,
 ) -> History:
     asked = tuple(SimJob(at=10.0, key=f"key-{number}", script=SCRIPT) for number in range(jobs))
     backends = tuple(
         ScenarioBackend(name=f"box-{number}", price=0, capacity=8, outages=(outage,))
         for number in range(boxes)
     )
-    rates = {Fault.LAUNCH_NOT_SENT: 1.0}
+    rates = {fault: 1.0}
     history = play(
         Scenario(seed="outage", jobs=asked, backends=backends, rates=rates, faults_until=launches_fail_until)
     )
@@ -40,6 +45,13 @@ def test_a_job_outlives_more_failed_launches_than_it_has_retries_and_shows_the_r
     history = told(launches_fail_until=390)
     assert len(went(history)) > 5
     assert any("refuses the connection" in waited.reason for waited in of(history, JobWaited))
+
+
+@pytest.mark.parametrize("fault", [Fault.LAUNCH_LOST, Fault.LAUNCH_TIMED_OUT, Fault.LAUNCH_LATE])
+def test_a_job_outlives_launches_without_an_answer(fault: Fault) -> None:
+    history = told(launches_fail_until=700, fault=fault)
+    if fault is Fault.LAUNCH_LOST:
+        assert len(went(history)) > 4
 
 
 def test_a_job_tries_the_other_backends_meanwhile() -> None:

@@ -37,7 +37,7 @@ from anygpu.backends.kubernetes.tracker import PodTracker, TrackedPod
 from anygpu.backends.owner import owner_tag
 from anygpu.backends.relay.contract import RelayTransport
 from anygpu.backends.ssh.bootstrap import agent_archive
-from anygpu.errors import AnygpuError, LaunchError, LaunchRefused, NoCapacity
+from anygpu.errors import AnygpuError, BackendUnavailable, LaunchError, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
@@ -93,7 +93,7 @@ class KubernetesBackend:
         await tracker.wait_synced()
         self._launching += 1
         try:
-            agent_name = await self._agents.store(self._connection()[0], namespace)
+            agent_name = await self._store_agent(namespace)
             plans = [
                 manifests.PodPlan(
                     launch=launch,
@@ -232,6 +232,16 @@ class KubernetesBackend:
 
     # -- launch -----------------------------------------------------------------------------------------------
 
+    async def _store_agent(self, namespace: str) -> str:
+        """Store the agent in the namespace, and return the name of its ConfigMap.
+
+        Nothing of an attempt exists yet, so an answer that was lost does not make the outcome of the launch unknown.
+        """
+        try:
+            return await self._agents.store(self._connection()[0], namespace)
+        except AnswerLost as error:
+            raise BackendUnavailable(str(error)) from error
+
     async def _create_all(self, plans: Sequence[manifests.PodPlan]) -> None:
         """Create the Jobs and Secrets of all nodes. If one is refused, delete those that were created.
 
@@ -272,8 +282,12 @@ class KubernetesBackend:
                 raise AnswerLost(text) from error
 
     async def _own_job(self, plan: manifests.PodPlan) -> Json:
+        """Return the Job of this name, which exists. Raise AnswerLost if it cannot be read, because it may be ours."""
         cluster, _ = self._connection()
-        job = await cluster.get("Job", plan.name, plan.namespace)
+        try:
+            job = await cluster.get("Job", plan.name, plan.namespace)
+        except BackendUnavailable as error:
+            raise AnswerLost(str(error)) from error
         if job is None or not self._is_own(job):
             raise LaunchRefused(
                 f"The namespace {plan.namespace} has a Job {plan.name} that is not of this backend",

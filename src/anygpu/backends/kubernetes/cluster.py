@@ -34,7 +34,7 @@ class AlreadyExists(Exception):
 
 
 class AnswerLost(BackendNotOpen):
-    """The API server did not answer a request, which may have been carried out. It is tried again automatically."""
+    """The API server did not answer a change, which may have been carried out. It is tried again automatically."""
 
     # Not a LaunchError: the request may have created a Job.
     code = "cluster_answer_lost"
@@ -72,6 +72,7 @@ class Cluster:
         made = await self._call_in_turn(
             f"create the {manifest['kind']} {metadata.get('name', '')}".rstrip(),
             lambda client: client.create(thing, dry_run=dry_run, **where),
+            is_write=True,
         )
         created: Json = made.to_dict()
         return created
@@ -103,6 +104,7 @@ class Cluster:
                     grace_period=grace,
                     cascade=CascadeType.BACKGROUND,
                 ),
+                is_write=True,
             )
         except ObjectMissing:
             return False
@@ -169,25 +171,28 @@ class Cluster:
             self._client = open_client(self._config)
         return self._client
 
-    async def _call_in_turn(self, what: str, request: Any) -> Any:
+    async def _call_in_turn(self, what: str, request: Any, *, is_write: bool = False) -> Any:
         """Send a request of which there may be very many, so that no more than some are sent at the same time.
 
         More than the connections that the client keeps open would each need a new one, which takes longer than the
         request.
         """
         async with self._turns:
-            return await self._call(what, request)
+            return await self._call(what, request, is_write=is_write)
 
-    async def _call(self, what: str, request: Any) -> Any:
+    async def _call(self, what: str, request: Any, *, is_write: bool = False) -> Any:
+        """Send a request. Without a usable answer, raise AnswerLost for a write, and BackendUnavailable for a read."""
         import httpx2
         import msgspec
         from lightkube import ApiError
 
         client = self._open()
+        no_answer = AnswerLost if is_write else BackendUnavailable
         try:
             return await request(client)
         except ApiError as error:
-            raise translate_status(what, error.status.code or 0, error.status.message or "") from error
+            code, message = error.status.code or 0, error.status.message or ""
+            raise translate_status(what, code, message, is_write=is_write) from error
         except (httpx2.LocalProtocolError, UnicodeEncodeError):
             # The text of this error has the value of the header, which is a credential. Nothing was sent.
             raise LaunchRefused(
@@ -197,11 +202,11 @@ class Cluster:
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise _translate_no_connection(self.url, describe_cause(error)) from error
         except httpx2.HTTPError as error:
-            raise AnswerLost(
+            raise no_answer(
                 f"The API server {self.url} did not answer the request to {what}: {describe_cause(error)}"
             ) from error
         except msgspec.DecodeError as error:
-            raise AnswerLost(
+            raise no_answer(
                 f"The answer of {self.url} to the request to {what} is not from an API server of Kubernetes: "
                 f"{describe_cause(error)}. Check the address of the cluster."
             ) from error
@@ -209,7 +214,7 @@ class Cluster:
             if refusal := explain_credential_error(error, self._config):
                 raise refusal from error
             if isinstance(error, OSError):
-                raise AnswerLost(
+                raise no_answer(
                     f"The request to the API server {self.url} to {what} failed: {describe_cause(error)}"
                 ) from error
             raise
@@ -228,8 +233,11 @@ def _translate_no_connection(url: str, cause: str) -> BackendUnavailable:
     )
 
 
-def translate_status(what: str, code: int, message: str) -> Exception:
-    """Translate an error status of the API server to an error of anygpu."""
+def translate_status(what: str, code: int, message: str, *, is_write: bool) -> Exception:
+    """Translate an error status of the API server to an error of anygpu.
+
+    After a 5xx status, a write may have been carried out. After 429 (too many requests) it was not.
+    """
     if code == 404 and "namespaces" not in message:
         return ObjectMissing(message)
     if code == 404:
@@ -255,7 +263,8 @@ def translate_status(what: str, code: int, message: str) -> Exception:
         return LaunchRefused(
             f"The cluster refused to {what}: {message}", hint="Correct the options of the backend or the job."
         )
-    return AnswerLost(f"The API server answered the request to {what} with status {code}: {message}")
+    text = f"The API server answered the request to {what} with status {code}: {message}"
+    return AnswerLost(text) if is_write and code != 429 else BackendUnavailable(text)
 
 
 def _resource(kind: str) -> Any:

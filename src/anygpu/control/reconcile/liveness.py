@@ -7,7 +7,7 @@ many probes have passed without a heartbeat.
 from anygpu.backends.contract import MachineState
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.observation import AttemptObservation
-from anygpu.control.reconcile.verdict import blame_for_stop
+from anygpu.control.reconcile.verdict import LAUNCH_UNKNOWN_CODE, blame_for_stop
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.view import AttemptView, JobView
 
@@ -31,7 +31,8 @@ def detect_loss(
         return Failure(code="backend_missing", message=observed.unreachable, blame=Blame.LAUNCH)
     if observed.launch_failures >= policy.max_launch_tries:
         text = f"the provider did not answer {observed.launch_failures} requests to start the machine"
-        return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
+        cause = f": {observed.probe.detail}" if observed.probe is not None and observed.probe.detail else ""
+        return Failure(code=LAUNCH_UNKNOWN_CODE, message=f"{text}{cause}", blame=Blame.LAUNCH)
     return _loss_by_provider(attempt, observed, policy) or _loss_by_silence(attempt, observed, policy)
 
 

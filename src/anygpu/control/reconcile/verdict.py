@@ -112,6 +112,7 @@ def _trained_s(attempt: AttemptView) -> float:
 MIGRATION_REASON = "cheaper"  # also when a job with a deadline moves from on-demand to spot
 FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # failures that do not use up a retry
 OUTAGE_CODE = BackendUnavailable.code
+LAUNCH_UNKNOWN_CODE = "launch_unknown"  # every request to launch had an unknown outcome
 
 
 def launch_failure(error: LaunchError) -> Failure:
@@ -124,12 +125,17 @@ def launch_failure(error: LaunchError) -> Failure:
 
 
 def is_outage(attempt: AttemptView) -> bool:
-    """Return whether the attempt was not launched because its backend could not be reached.
+    """Return whether the attempt was not launched because its backend could not be reached or did not answer.
 
-    False if the backend accepted the launch: a machine that cannot be reached later may have cost money, so its
-    failure counts as a retry.
+    False if the backend accepted the launch, or may have rented a machine: a machine that cannot be reached later may
+    have cost money, so its failure counts as a retry.
     """
-    return attempt.handle is None and attempt.lost is not None and attempt.lost.code == OUTAGE_CODE
+    if attempt.lost is None or attempt.handle is not None or attempt.claimant is not None:
+        return False
+    may_have_cost = attempt.offer.is_rented
+    return attempt.lost.code == OUTAGE_CODE or (
+        attempt.lost.code == LAUNCH_UNKNOWN_CODE and not may_have_cost
+    )
 
 
 def failure_of(view: JobView, attempt: AttemptView) -> Failure | None:

@@ -123,12 +123,14 @@ def test_a_missing_context_or_file_is_named() -> None:
 
 
 def test_errors_of_the_api_server_say_what_to_do() -> None:
-    assert isinstance(translate_status("create the Job x", 403, "exceeded quota: gpus"), NoQuota)
-    denied = translate_status("create the Job x", 403, "jobs.batch is forbidden")
+    assert isinstance(
+        translate_status("create the Job x", 403, "exceeded quota: gpus", is_write=True), NoQuota
+    )
+    denied = translate_status("create the Job x", 403, "jobs.batch is forbidden", is_write=True)
     assert isinstance(denied, LaunchRefused)
     assert "rbac.yaml" in denied.hint
-    missing = translate_status("create the Job x", 404, 'namespaces "ml" not found')
+    missing = translate_status("create the Job x", 404, 'namespaces "ml" not found', is_write=True)
     assert isinstance(missing, LaunchRefused)
     assert "Create the namespace" in missing.hint
-    expired = translate_status("list pods", 401, "Unauthorized")
+    expired = translate_status("list pods", 401, "Unauthorized", is_write=False)
     assert isinstance(expired, LaunchRefused)

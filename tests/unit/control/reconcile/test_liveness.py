@@ -75,6 +75,12 @@ def test_without_strong_evidence_the_attempt_may_be_alive(
     assert loss(events, **observed) is None
 
 
+def test_launches_without_an_answer_are_explained_by_the_last_error() -> None:
+    failure = loss([launching()], launch_failures=POLICY.max_launch_tries, probe=Probe(detail="status 503"))
+    assert failure is not None
+    assert failure.message.endswith("requests to start the machine: status 503")
+
+
 def loss_after(*probes: tuple[int, Observation]) -> Failure | None:
     """Return why a launched attempt counts as lost after probes every 10 s: each observation lasts until its time."""
     job, begin = view(*launched()), 0

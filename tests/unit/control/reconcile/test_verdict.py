@@ -26,13 +26,15 @@ from anygpu.control.reconcile.verdict import (
     Failed,
     Retry,
     failure_of,
+    is_outage,
     launch_failure,
     retry_delay_s,
     verdict,
 )
 from anygpu.errors import BackendUnavailable, LaunchError, LaunchRefused
 from anygpu.events.facts import Blame, Failure, MemoryUse
-from anygpu.events.types import Event, JobPlanned, StopRequested
+from anygpu.events.offers import Offer
+from anygpu.events.types import AttemptClaimed, Event, JobPlanned, StopRequested
 from anygpu.events.view import JobView, NodeView
 
 ROOM = StopRequested(attempt=1, reason="preempt", message="makes room for job x", makes_room_for="x")
@@ -99,6 +101,31 @@ def test_launches_that_did_not_reach_the_backend_use_up_no_retry() -> None:
     job = view(*training(), lost(), recovering(), launching(2), outage, limits={"max_retries": 1})
     assert job.newest_attempt is not None
     assert verdict(job, job.newest_attempt) == Retry(outage.failure, counts=False)
+
+
+@pytest.mark.parametrize(
+    ("offer", "counts"),
+    [
+        (Offer(backend="lab", own=True), False),
+        (Offer(backend="lab", own=True, price_microusd_per_hour=1), False),
+        (Offer(backend="cloud", price_microusd_per_hour=1), True),
+    ],
+)
+def test_launches_without_an_answer_use_up_a_retry_only_if_they_may_have_rented_a_machine(
+    offer: Offer, counts: bool
+) -> None:
+    unknown = lost(code="launch_unknown", blame=Blame.LAUNCH)
+    job = view(replace(launching(), offer=offer), unknown)
+    assert job.newest_attempt is not None
+    assert verdict(job, job.newest_attempt) == Retry(unknown.failure, counts=counts)
+
+
+def test_an_agent_that_has_started_shows_that_its_backend_launched_the_attempt() -> None:
+    own = replace(launching(), offer=Offer(backend="lab", own=True))
+    claimed = AttemptClaimed(attempt=1, claimant="agent")
+    job = view(own, claimed, lost(code="launch_unknown", blame=Blame.LAUNCH))
+    assert job.newest_attempt is not None
+    assert not is_outage(job.newest_attempt)
 
 
 @pytest.mark.parametrize(
