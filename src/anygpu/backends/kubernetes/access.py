@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from anygpu.backends.contract import AccountStatus, LaunchRequest
 from anygpu.backends.kubernetes.cluster import AlreadyExists, Cluster
@@ -53,7 +54,8 @@ async def check_cluster(
     if problem:
         return AccountStatus(valid=False, message=problem.rstrip(".") + ".")
     where = namespace or options.namespace
-    return describe_access(missing, state, options, url=cluster.url, namespace=where)
+    expiry = cluster.token_expiry
+    return describe_access(missing, state, options, url=cluster.url, namespace=where, token_expiry=expiry)
 
 
 async def find_refusal(
@@ -96,6 +98,7 @@ def describe_access(
     *,
     url: str,
     namespace: str,
+    token_expiry: float | None = None,
 ) -> AccountStatus:
     """Summarise what was found, with one line for each thing that is missing."""
     needed = [each for each in missing if not each.optional]
@@ -110,6 +113,11 @@ def describe_access(
         for each in missing
         if each.optional
     ]
+    if token_expiry is not None:
+        time = f"{datetime.fromtimestamp(token_expiry, UTC):%Y-%m-%d %H:%M} UTC"
+        lines.append(
+            f"the token expires at {time}. deploy/kubernetes/token.yaml makes one that does not expire"
+        )
     if state is not None and not state.pools(options):
         lines.append("no node has the labels of `node_selector`")
     return AccountStatus(valid=not needed, message="\n".join(lines))

@@ -7,7 +7,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anygpu.backends.kubernetes.config import describe_cause, explain_credential_error, open_client
+from anygpu.backends.kubernetes.config import (
+    describe_cause,
+    explain_credential_error,
+    open_client,
+    read_token_expiry,
+)
+from anygpu.backends.vm.provider import CredentialsRefused
 from anygpu.errors import BackendNotOpen, BackendUnavailable, LaunchRefused, NoQuota
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ ALL_NAMESPACES = "*"
 MAX_REQUESTS = (
     14  # at the same time; the client keeps 20 connections open, and watches and lists use some of them
 )
+ADMISSION_REFUSAL = "denied the request"  # by a webhook of the cluster, which has nothing to do with rights
 PAGE_OBJECTS = 250  # of a list; the event loop waits while a page is decoded
 
 
@@ -55,6 +62,11 @@ class Cluster:
     @property
     def url(self) -> str:
         return str(self._config.cluster.server)
+
+    @property
+    def token_expiry(self) -> float | None:
+        """When the token expires, as a Unix time; None if it does not, or is renewed."""
+        return read_token_expiry(self._config)
 
     @property
     def namespace(self) -> str:
@@ -195,7 +207,7 @@ class Cluster:
             raise translate_status(what, code, message, is_write=is_write) from error
         except (httpx2.LocalProtocolError, UnicodeEncodeError):
             # The text of this error has the value of the header, which is a credential. Nothing was sent.
-            raise LaunchRefused(
+            raise CredentialsRefused(
                 "The token of the cluster has characters that HTTP does not allow, such as a line break",
                 hint="Store the credential `token` or `kubeconfig` of the backend again.",
             ) from None
@@ -248,18 +260,18 @@ def translate_status(what: str, code: int, message: str, *, is_write: bool) -> E
     if code == 409:
         return AlreadyExists(message)
     if code == 401:
-        return LaunchRefused(
+        return CredentialsRefused(
             "The API server does not accept the credentials of the backend (401)",
             hint="The token may have expired. Store a new one: `anygpu backend add NAME --change --credential token`.",
         )
     if code == 403 and "exceeded quota" in message:
         return NoQuota(f"The quota of the namespace does not allow to {what}: {message}")
-    if code == 403:
+    if code == 403 and ADMISSION_REFUSAL not in message:
         return AccessDenied(
             f"The backend may not {what}: {message}",
             hint="Apply deploy/kubernetes/rbac.yaml, and run `anygpu backend check`.",
         )
-    if code in (400, 422):
+    if code in (400, 403, 422):
         return LaunchRefused(
             f"The cluster refused to {what}: {message}", hint="Correct the options of the backend or the job."
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from anygpu.backends.kubernetes.options import KubernetesOptions, find_url_problem
+from anygpu.backends.vm.provider import CredentialsRefused
 from anygpu.errors import LaunchRefused
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TIMEOUT_S = 30.0
 MESSAGE_CHARS = 1000
+MAX_UNIX_TIME = 2**37  # beyond this, a date has no year of four digits
 FILE_FIELDS = (
     "client-certificate",
     "client-key",
@@ -149,14 +151,33 @@ def _check_certificates(config: "SingleConfig") -> None:
         ) from None
 
 
-def explain_credential_error(error: Exception, config: "SingleConfig") -> LaunchRefused | None:
+def read_token_expiry(config: "SingleConfig") -> float | None:
+    """Return when the token of a configuration expires, as a Unix time.
+
+    None if it does not expire, is no JSON Web Token, or comes from a file or a command that renews it.
+    """
+    user = config.user
+    if user is None or not user.token or user.token_file is not None or user.exec is not None:
+        return None
+    payload = user.token.partition(".")[2].partition(".")[0]
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except ValueError:
+        return None
+    expiry = claims.get("exp") if isinstance(claims, dict) else None
+    if not isinstance(expiry, int | float) or not 0 < expiry < MAX_UNIX_TIME:
+        return None
+    return float(expiry)
+
+
+def explain_credential_error(error: Exception, config: "SingleConfig") -> CredentialsRefused | None:
     """Return why no credential could be read for a request, which was then not sent. None for all other errors."""
     from lightkube.core.exceptions import ConfigError
 
     user = config.user
     if user is not None and user.token_file is not None:
         if isinstance(error, (ConfigError, UnicodeDecodeError)) or _is_file_error(error):
-            return LaunchRefused(
+            return CredentialsRefused(
                 f"The token of the cluster cannot be read from {user.token_file}: {describe_cause(error)}",
                 hint="The user of the server must be able to read this file. It is `tokenFile` of the kubeconfig, or "
                 "belongs to the service account of the server's pod.",
@@ -182,7 +203,7 @@ def _is_output_error(error: Exception) -> bool:
     return is_missing or isinstance(error, (json.JSONDecodeError, TypeError))
 
 
-def _plugin_refusal(plugin: "UserExec", why: str) -> LaunchRefused:
+def _plugin_refusal(plugin: "UserExec", why: str) -> CredentialsRefused:
     if "api version" in why:
         hint = f"Set `apiVersion: {PLUGIN_VERSION}` in the kubeconfig, or use `api_url` with a token."
     else:
@@ -190,7 +211,7 @@ def _plugin_refusal(plugin: "UserExec", why: str) -> LaunchRefused:
             "Run this command on the server, as the user of the server. If it is missing there, install it, or use "
             "`api_url` with a token of a service account."
         )
-    return LaunchRefused(
+    return CredentialsRefused(
         f"The command {plugin.command} of the kubeconfig (`exec`) gave no credential: {why}", hint=hint
     )
 

@@ -110,7 +110,8 @@ def _trained_s(attempt: AttemptView) -> float:
 
 
 MIGRATION_REASON = "cheaper"  # also when a job with a deadline moves from on-demand to spot
-FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # failures that do not use up a retry
+# Failures that do not use up a retry.
+FREE_CODES = {"no_capacity", "quota", "credentials_refused", "cluster_access", "migrate"}
 OUTAGE_CODE = BackendUnavailable.code
 LAUNCH_UNKNOWN_CODE = "launch_unknown"  # every request to launch had an unknown outcome
 

@@ -28,6 +28,7 @@ LAUNCH_FAILURES = {
     "no_capacity": "no machine available",
     "quota": "refused: quota used up",
     "credentials_refused": "refused: credentials not accepted",
+    "cluster_access": "refused: missing rights in the cluster",
     "never_started": "the machine never started",
     "launch_unknown": "the provider did not answer",
     "backend_missing": "the backend is not configured",

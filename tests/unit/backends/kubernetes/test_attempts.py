@@ -10,7 +10,7 @@ from tests.unit.control.jobs_in_states import launching, view
 
 from anygpu.backends.kubernetes.attempts import KubernetesBackend
 from anygpu.backends.kubernetes.cluster import AnswerLost
-from anygpu.control.reconcile.verdict import Retry, launch_failure, verdict
+from anygpu.control.reconcile.verdict import Retry, Verdict, launch_failure, verdict
 from anygpu.errors import BackendUnavailable, LaunchError
 from anygpu.events.offers import Handle, Offer
 from anygpu.events.types import AttemptLost
@@ -19,6 +19,14 @@ from anygpu.spec.sections import Resources
 
 async def first_offer(backend: KubernetesBackend) -> Offer:
     return next(offer for offer in await backend.offers(Resources()) if offer.free)
+
+
+def verdict_of(error: LaunchError) -> Verdict:
+    """Return what a failed launch means for a job that has no retries."""
+    lost = AttemptLost(attempt=1, evidence="", failure=launch_failure(error))
+    job = view(launching(), lost, limits={"max_retries": 0})
+    assert job.newest_attempt is not None
+    return verdict(job, job.newest_attempt)
 
 
 async def test_a_launch_creates_a_job_with_its_secret() -> None:
@@ -58,12 +66,21 @@ async def test_a_job_outlives_an_api_server_that_answers_nothing(
     with pytest.raises(LaunchError) as raised:
         await backend.launch(launch(), offer)
     await backend.close()
-    failure = launch_failure(raised.value)
-    lost = AttemptLost(attempt=1, evidence="", failure=failure)
-    job = view(launching(), lost, limits={"max_retries": 0})
-    assert job.newest_attempt is not None
-    assert verdict(job, job.newest_attempt) == Retry(failure, counts=False)
+    assert verdict_of(raised.value) == Retry(launch_failure(raised.value), counts=False)
     assert api.created == []
+
+
+@pytest.mark.parametrize(("code", "failure"), [(401, "credentials_refused"), (403, "cluster_access")])
+async def test_a_job_waits_until_the_backend_has_a_valid_token_and_its_rights(
+    code: int, failure: str
+) -> None:
+    api = ApiServer(lambda request: status(code, "not allowed") if request.method == "POST" else None)
+    backend = api.backend()
+    with pytest.raises(LaunchError) as raised:
+        await backend.launch(launch(), await first_offer(backend))
+    await backend.close()
+    assert launch_failure(raised.value).code == failure
+    assert verdict_of(raised.value) == Retry(launch_failure(raised.value), counts=False)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def rights(name: str, kind: str, role: str) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", ["rbac.yaml", "rbac-namespaces.yaml", "server.yaml"])
+@pytest.mark.parametrize("name", ["rbac.yaml", "rbac-namespaces.yaml", "server.yaml", "token.yaml"])
 def test_manifests_are_valid_in_all_supported_versions(name: str, version: str) -> None:
     for document in documents(name):
         kubernetes_validate.validate(document, version, strict=True)
@@ -43,6 +43,14 @@ def test_the_roles_grant_exactly_what_the_backend_checks() -> None:
     assert rights("rbac.yaml", "Role", "anygpu") == needed
     assert rights("rbac.yaml", "ClusterRole", "anygpu-offers") == cluster_wide
     assert rights("rbac-namespaces.yaml", "ClusterRole", "anygpu") == needed
+
+
+def test_the_token_is_that_of_the_service_account_with_the_rights() -> None:
+    [account] = [each for each in documents("rbac.yaml") if each["kind"] == "ServiceAccount"]
+    [secret] = documents("token.yaml")
+    annotations = {"kubernetes.io/service-account.name": account["metadata"]["name"]}
+    assert secret["type"] == "kubernetes.io/service-account-token"
+    assert secret["metadata"]["annotations"] == annotations
 
 
 def test_the_server_uses_settings_that_exist() -> None:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from anygpu.backends.kubernetes.cluster import Cluster, translate_status
 from anygpu.backends.kubernetes.config import load_config
 from anygpu.backends.kubernetes.options import KubernetesOptions, parse_toleration
+from anygpu.backends.vm.provider import CredentialsRefused
 from anygpu.errors import LaunchRefused, NoQuota
 
 
@@ -133,4 +134,8 @@ def test_errors_of_the_api_server_say_what_to_do() -> None:
     assert isinstance(missing, LaunchRefused)
     assert "Create the namespace" in missing.hint
     expired = translate_status("list pods", 401, "Unauthorized", is_write=False)
-    assert isinstance(expired, LaunchRefused)
+    assert isinstance(expired, CredentialsRefused)
+    webhook = 'admission webhook "x" denied the request: no limits'
+    denied_by_webhook = translate_status("create the Job x", 403, webhook, is_write=True)
+    assert isinstance(denied_by_webhook, LaunchRefused)
+    assert denied_by_webhook.code == "launch_refused"
