@@ -5,6 +5,7 @@ from typing import Any
 
 from anygpu.backends.batch.command import NO_PYTHON_EXIT
 from anygpu.backends.contract import MachineState, Observation
+from anygpu.errors import NoCapacity
 from anygpu.events.facts import Blame, Failure
 from anygpu.printable import printable
 
@@ -12,6 +13,12 @@ PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED = "PENDING", "RUNNING", "STOPPED", 
 ENDED = (STOPPED, SUCCEEDED, FAILED)
 LOG_LINES = 15
 LINE_LIMIT = 300
+# How Ray names that a job did not get its resources. Older versions of Ray say so only in the message.
+NO_RESOURCES = ("JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE")
+NO_RESOURCES_MESSAGES = (
+    "Job supervisor actor failed to start within",
+    "Job supervisor actor could not be scheduled",
+)
 # What to do about the failures that Ray names in `error_type`.
 ADVICE = {
     "RUNTIME_ENV_SETUP_FAILURE": "Check the log of the runtime environment agent on the node "
@@ -66,10 +73,22 @@ def _end_detail(job: Mapping[str, Any], message: str, *, was_stopped: bool) -> s
 
 
 def _start_failure(job: Mapping[str, Any], detail: str, log: str) -> Failure:
-    """Return why the agent will not run. It counts only if no agent has claimed the attempt."""
+    """Return why the agent will not run. It counts only if no agent has claimed the attempt.
+
+    A job that waited in Ray's queue for too long has not failed: it had no capacity, and uses up no retry.
+    """
     tail = last_lines(log or str(job.get("message") or ""))
     text = f"{detail}; the last lines of the Ray job:\n{tail}" if tail else detail
-    return Failure(code="agent_failed", message=text, blame=Blame.LAUNCH)
+    code = NoCapacity.code if _has_waited_in_vain(job) else "agent_failed"
+    return Failure(code=code, message=text, blame=Blame.LAUNCH)
+
+
+def _has_waited_in_vain(job: Mapping[str, Any]) -> bool:
+    """Return whether Ray failed the job because it did not get its resources."""
+    if job.get("status") != FAILED:
+        return False
+    error, message = job.get("error_type"), str(job.get("message") or "")
+    return error in NO_RESOURCES or (not error and message.startswith(NO_RESOURCES_MESSAGES))
 
 
 def last_lines(log: str) -> str:

@@ -9,6 +9,8 @@ from tests.unit.backends.ray.dashboard import (
 
 from anygpu.backends.contract import MachineState
 from anygpu.backends.ray.jobs import observe_job
+from anygpu.control.reconcile.verdict import FREE_CODES
+from anygpu.events.facts import Blame
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,44 @@ def test_a_record_is_translated(record: dict[str, Any], state: MachineState, det
     observed = observe_job({**RECORD, **record})
     assert observed.state is state
     assert detail in observed.detail
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "no_capacity"),
+        ("JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", "no_capacity"),
+        ("JOB_SUPERVISOR_ACTOR_START_FAILURE", "agent_failed"),
+        ("JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "agent_failed"),
+        ("JOB_SUPERVISOR_ACTOR_DIED", "agent_failed"),
+        ("RUNTIME_ENV_SETUP_FAILURE", "agent_failed"),
+        ("JOB_ENTRYPOINT_COMMAND_START_ERROR", "agent_failed"),
+        ("JOB_ENTRYPOINT_COMMAND_ERROR", "agent_failed"),
+        (None, "agent_failed"),
+    ],
+)
+def test_only_a_job_that_waited_in_vain_had_no_capacity(error: str | None, code: str) -> None:
+    failure = observe_job({**RECORD, "status": "FAILED", "message": "x", "error_type": error}).failure
+    assert failure is not None
+    assert (failure.code, failure.blame) == (code, Blame.LAUNCH)
+    assert (code in FREE_CODES) is (code == "no_capacity")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code"),
+    [
+        ("FAILED", "Job supervisor actor failed to start within 900 seconds. This timeout …", "no_capacity"),
+        ("FAILED", "Job supervisor actor could not be scheduled: no such node", "no_capacity"),
+        ("FAILED", "Unexpected error occurred: failed to get job supervisor.", "agent_failed"),
+        ("STOPPED", "Job was intentionally stopped.", "agent_failed"),
+    ],
+)
+def test_the_message_of_an_older_ray_says_that_a_job_waited_in_vain(
+    status: str, message: str, code: str
+) -> None:
+    failure = observe_job({**RECORD, "status": status, "message": message}).failure
+    assert failure is not None
+    assert failure.code == code
 
 
 def test_the_log_of_a_job_explains_why_the_agent_did_not_start() -> None:
