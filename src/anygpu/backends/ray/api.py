@@ -52,7 +52,10 @@ class RayClient:
         return [node for node in found if isinstance(node, dict)] if isinstance(found, list) else []
 
     async def usage(self) -> Json:
-        """Return {node id: {resource: [used, total]}}; empty while the cluster has no report yet."""
+        """Return {node: {resource: [used, total]}}. The report names nodes by their ids or their addresses.
+
+        It is empty while the cluster has none yet, and always with the second version of Ray's autoscaler.
+        """
         answer = _object(_object(await self._read("/api/cluster_status")).get("data"))
         report = _object(_object(answer.get("clusterStatus")).get("loadMetricsReport"))
         return _object(report.get("usageByNode"))

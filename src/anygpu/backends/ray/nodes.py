@@ -1,7 +1,7 @@
 """Build offers from the nodes of a Ray cluster.
 
 Ray schedules a job on any node that has the resources, so equal nodes are one offer. `free` comes from the usage that
-the cluster reports every 5 seconds, minus the jobs that were submitted since.
+the cluster reports every 5 seconds, minus the jobs that were submitted since. Without a report it is not known.
 """
 
 import math
@@ -52,6 +52,7 @@ class RayNode:
     used_gpus: float = 0
     used_cpus: float = 0
     used_memory_bytes: float = 0
+    is_reported: bool = True  # False: it is not known what is in use
 
     @property
     def shape(self) -> tuple[str, int, int]:
@@ -89,7 +90,9 @@ def parse_nodes(listed: Iterable[Mapping[str, Any]], usage: Mapping[str, Any]) -
 def _parse_node(node: Mapping[str, Any], usage: Mapping[str, Any]) -> RayNode:
     total, labels = node["resources_total"], _mapping(node.get("labels"))
     node_id = str(node.get("node_id", ""))
-    used = _mapping(usage.get(node_id))
+    # The autoscaler knows nodes by their addresses. Without one, the report has their ids.
+    report = usage.get(node_id, usage.get(str(node.get("node_ip", ""))))
+    used = _mapping(report)
     named = sorted(name[len(ACCELERATOR) :] for name in total if name.startswith(ACCELERATOR))
     return RayNode(
         id=node_id,
@@ -102,6 +105,7 @@ def _parse_node(node: Mapping[str, Any], usage: Mapping[str, Any]) -> RayNode:
         used_gpus=_used(used, "GPU"),
         used_cpus=_used(used, "CPU"),
         used_memory_bytes=_used(used, "memory"),
+        is_reported=isinstance(report, dict),
     )
 
 
@@ -168,13 +172,20 @@ def _build_offer(
         price_microusd_per_hour=options.job_price_microusd(kind, demand.gpus),
         free=free,
         own=True,
-        wait_reason="" if free else _wait_reason(group, demand, kind, len(submitted)),
+        wait_reason=_wait_reason(group, demand, kind, free, len(submitted)),
         lease_s=options.lease_s,
         shared=True,
     )
 
 
-def _count_free(group: Sequence[RayNode], demand: RayDemand, submitted: Sequence[RayDemand]) -> int:
+def _count_free(group: Sequence[RayNode], demand: RayDemand, submitted: Sequence[RayDemand]) -> int | None:
+    """Return how many jobs could start now. None: unknown, because the nodes that may have room are not reported."""
+    free = _count_places([node for node in group if node.is_reported], demand, submitted)
+    has_other = any(node.count_fitting(demand) for node in group if not node.is_reported)
+    return None if not free and has_other else free
+
+
+def _count_places(group: Sequence[RayNode], demand: RayDemand, submitted: Sequence[RayDemand]) -> int:
     """Return how many jobs could start now, after those that Ray does not count yet have their resources.
 
     These jobs are placed on the first node with room, the largest first. One that fits on no node waits in Ray's queue
@@ -190,7 +201,14 @@ def _count_free(group: Sequence[RayNode], demand: RayDemand, submitted: Sequence
     return max(0, sum(node.count_fitting(demand) for node in nodes) - waiting)
 
 
-def _wait_reason(group: Sequence[RayNode], demand: RayDemand, kind: str, starting: int) -> str:
+def _wait_reason(
+    group: Sequence[RayNode], demand: RayDemand, kind: str, free: int | None, starting: int
+) -> str:
+    """Return why no job can start now, or may have to wait; empty if one can start."""
+    if free is None:
+        return "the cluster does not report what its nodes use, so the job may wait in Ray's queue"
+    if free:
+        return ""
     if demand.gpus:
         left = sum(node.gpus - node.used_gpus for node in group)
         total = sum(node.gpus for node in group)
