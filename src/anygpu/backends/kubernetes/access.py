@@ -119,7 +119,7 @@ def describe_access(
             f"the token expires at {time}. deploy/kubernetes/token.yaml makes one that does not expire"
         )
     if state is not None and not state.pools(options):
-        lines.append("no node has the labels of `node_selector`")
+        lines.append("no Linux node has the labels of `node_selector`")
     return AccountStatus(valid=not needed, message="\n".join(lines))
 
 

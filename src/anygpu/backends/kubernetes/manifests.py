@@ -14,7 +14,7 @@ from typing import Any
 
 from anygpu.backends.batch.command import TICKET_FILE, agent_command, ticket_content
 from anygpu.backends.contract import LaunchRequest, node_name
-from anygpu.backends.kubernetes.nodes import SPOT_MARKS
+from anygpu.backends.kubernetes.nodes import OS_LABEL, SPOT_MARKS
 from anygpu.backends.kubernetes.offers import (
     MIN_SPOT_GRACE_S,
     PLACE_LABEL,
@@ -175,14 +175,15 @@ def _pod_spec(plan: PodPlan) -> Json:
 
 
 def _affinity(pool: NodePool) -> Json:
-    """Keep the pod of an offer that cannot be interrupted off spot nodes.
+    """Keep the pod off Windows nodes, and the pod of an offer that cannot be interrupted off spot nodes.
 
-    Not every provider labels or taints the other nodes, so the labels of the pool may match its spot nodes too.
+    Not every provider labels or taints the other nodes, so the labels of the pool may match these nodes too.
     """
-    if pool.is_spot:
-        return {}
-    no_spot = [{"key": mark.key, "operator": "NotIn", "values": [mark.value]} for mark in SPOT_MARKS]
-    terms = {"nodeSelectorTerms": [{"matchExpressions": no_spot}]}
+    kept_off = [(OS_LABEL, "windows")]
+    if not pool.is_spot:
+        kept_off += [(mark.key, mark.value) for mark in SPOT_MARKS]
+    rules = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in kept_off]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 

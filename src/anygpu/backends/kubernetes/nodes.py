@@ -25,6 +25,7 @@ DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.
 INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+OS_LABEL = "kubernetes.io/os"  # kubelets set it; jobs need Linux
 # Suffixes that say how a GPU is shared, not which model it is.
 SHARED_SUFFIX = "-SHARED"
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
@@ -66,6 +67,10 @@ class NodeInfo:
     taints: tuple[Json, ...] = ()
     problem: str = ""  # why no pod can start there: not ready, cordoned
     is_ready: bool = True  # the node answers the control plane
+
+    @property
+    def runs_linux(self) -> bool:
+        return self.labels.get(OS_LABEL, "linux") == "linux"
 
     @property
     def pool_labels(self) -> dict[str, str]:

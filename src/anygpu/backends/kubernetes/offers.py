@@ -56,9 +56,12 @@ class ClusterState:
     waiting: Mapping[str, int]  # pods of ours that no node has taken yet, by the name of their place
 
     def pools(self, options: KubernetesOptions) -> list[NodePool]:
+        """Return the groups of equal nodes that run Linux and have the labels of `node_selector`."""
         wanted = parse_pairs(options.node_selector)
         chosen = [
-            node for node in self.nodes if all(node.labels.get(key) == value for key, value in wanted.items())
+            node
+            for node in self.nodes
+            if node.runs_linux and all(node.labels.get(key) == value for key, value in wanted.items())
         ]
         return group_nodes(chosen)
 

@@ -131,17 +131,26 @@ def test_a_spot_pod_tolerates_spot_nodes_and_gets_no_more_time_than_its_provider
     assert build_job(plan())["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 120
 
 
+def refused_labels(made: PodPlan) -> set[tuple[str, str]]:
+    """Return the labels of nodes on which the pod cannot be scheduled."""
+    affinity = build_job(made)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert {each["operator"] for each in term["matchExpressions"]} == {"NotIn"}
+    return {(each["key"], value) for each in term["matchExpressions"] for value in each["values"]}
+
+
+@pytest.mark.parametrize("spot", [False, True])
+def test_no_pod_can_be_scheduled_on_windows_nodes(spot: bool) -> None:
+    assert ("kubernetes.io/os", "windows") in refused_labels(plan(spot=spot))
+
+
 def test_only_the_pod_of_a_spot_offer_can_be_scheduled_on_spot_nodes() -> None:
     spot_nodes = [node for node in cluster().nodes if node.spot is not None]
     assert spot_nodes
-    own, spot = (build_job(plan(spot=is_spot))["spec"]["template"]["spec"] for is_spot in (False, True))
-    affinity = own["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    [term] = affinity["nodeSelectorTerms"]
-    refused = {(each["key"], value) for each in term["matchExpressions"] for value in each["values"]}
-    assert {each["operator"] for each in term["matchExpressions"]} == {"NotIn"}
     for node in spot_nodes:
-        assert refused & set(node.labels.items())
-    assert "affinity" not in spot
+        assert refused_labels(plan()) & set(node.labels.items())
+        assert not refused_labels(plan(spot=True)) & set(node.labels.items())
+    spot = build_job(plan(spot=True))["spec"]["template"]["spec"]
     assert spot["nodeSelector"]["cloud.google.com/gke-spot"] == "true"
 
 

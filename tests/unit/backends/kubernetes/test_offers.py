@@ -56,6 +56,26 @@ def test_agents_behind_a_relay_have_time_for_its_messages() -> None:
     assert {offer.lease_s for offer in offers(Resources(), lease_s=60, relay="").values()} == {60}
 
 
+def with_os(node: Json, os: str, name: str = "other") -> Json:
+    labels = {**(node["metadata"].get("labels") or {}), "kubernetes.io/os": os}
+    return {**node, "metadata": {**node["metadata"], "name": name, "labels": labels}}
+
+
+def test_only_linux_nodes_are_offered() -> None:
+    nodes: list[Json] = recorded("nodes")
+    first = next(node for node in nodes if read_node(node, GPU).gpu_count == 2)
+    options = KubernetesOptions()
+
+    def free_on(*more: Json) -> dict[str, int | None]:
+        made = build_offers(state([*nodes, *more]), ONE_GPU, backend="lab", options=options)
+        return {f"{offer.name} {offer.interruptible}": offer.free for offer in made}
+
+    assert free_on(with_os(first, "windows")) == free_on()
+    assert free_on(with_os(first, "linux")) == {**free_on(), "2xNVIDIA-A100-SXM4-80GB False": 3}
+    windows = ClusterState((read_node(with_os(first, "windows"), GPU),), {}, {})
+    assert windows.pools(options) == []
+
+
 def test_free_is_what_running_pods_do_not_request() -> None:
     assert offers(ONE_GPU)["2xNVIDIA-A100-SXM4-80GB", False].free == 1
     two = offers(Resources(gpu=Gpu(count=2)))["2xNVIDIA-A100-SXM4-80GB", False]
