@@ -32,7 +32,10 @@ class RequestRefused(Exception):
     def __init__(self, status: int, problem: dict[str, Any], retry_after_s: float = 0.0) -> None:
         self.status = status
         self.problem = problem
-        self.code = str(problem.get("code", ""))
+        code = problem.get("code")
+        self.code = (
+            code if isinstance(code, str) else ""
+        )  # of the anygpu server; other programs send none, or a number
         self.retry_after_s = retry_after_s
         super().__init__(
             f"{status} {self.code or problem.get('title', '')} {problem.get('detail', '')}".strip()
@@ -163,6 +166,12 @@ class ServerClient:
         if refusal.is_unknown_agent and not self.address.is_rejected_by_all(url):
             self._connection.fail()
             return Unreachable(f"the server at {url} does not know this agent ({refusal}); another is asked")
+        if not (refusal.code or refusal.is_transient or refusal.is_unknown_agent):
+            self._connection.fail()
+            return Unreachable(
+                f"{url} answered {response.status}, but not as an anygpu server does. Check the address, and the "
+                "proxies between this machine and the server"
+            )
         return refusal
 
 

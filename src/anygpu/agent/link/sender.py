@@ -51,6 +51,7 @@ class ReportSender:
         self._contact_at = time.monotonic()
         self._backoff = Backoff()
         self._refusals = 0
+        self._first_sent: int | None = None  # of the newest request; None for a heartbeat
         self._request_bytes = REQUEST_BYTES
         self._failover_timeout_s = FAILOVER_TIMEOUT_S
 
@@ -85,6 +86,8 @@ class ReportSender:
                 # There was no response, or one that is not from our server, such as a proxy's.
                 self._request_bytes = max(MIN_REQUEST_BYTES, self._request_bytes // SHRINK)
                 self._back_off(0.0)
+            except OSError:
+                self._back_off(0.0)  # the disk cannot be read now; the next try may succeed
             except RequestRefused as refusal:
                 self._handle_refusal(refusal)
 
@@ -97,6 +100,7 @@ class ReportSender:
 
     def _send_pending(self) -> None:
         self._has_work = False
+        self._first_sent = None
         first, last, body = self._spool.batch(1 if self._refusals else self._request_bytes)
         if last >= first:
             self._send_batch(first, last, body)
@@ -106,6 +110,7 @@ class ReportSender:
 
     def _send_batch(self, first: int, last: int, body: bytes) -> None:
         self._has_work = True  # there may be more; the next round finds out
+        self._first_sent = first
         sent_at = boot_clock()
         response = self._call(f"/agent/v1/reports?first={first}&last={last}", body)
         self._spool.acknowledge(int(response["acked"]))
@@ -133,19 +138,20 @@ class ReportSender:
             self._spool.acknowledge(int(refusal.problem.get("expected", 1)) - 1)
         elif refusal.is_rejection:
             self._orders.reject(refusal)
-        elif not refusal.is_transient:
-            self._isolate_refused_frame(refusal)
+        elif not refusal.is_transient and self._first_sent is not None:
+            self._isolate_refused_frame(self._first_sent, refusal)
         self._back_off(refusal.retry_after_s)
 
-    def _isolate_refused_frame(self, refusal: RequestRefused) -> None:
+    def _isolate_refused_frame(self, first: int, refusal: RequestRefused) -> None:
         """Find the report (frame) that the server refuses, and replace it by a log line that says so.
+
+        `first` is the number of the first frame in the refused request.
 
         After a first refusal, frames are sent one at a time. A frame that is still refused after MAX_REFUSALS more
         tries is replaced; otherwise it would block all later frames.
         """
         self._refusals += 1
         if self._refusals > MAX_REFUSALS:
-            first, _, _ = self._spool.batch(1)
             self._spool.replace_refused(first, str(refusal))
 
     def _back_off(self, at_least_s: float) -> None:

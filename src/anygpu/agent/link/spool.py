@@ -234,9 +234,9 @@ class Spool:
         Does nothing unless `seq` is the oldest report.
         """
         with self._lock:
-            frame = self._frames[0]
-            if frame.seq != seq:
+            if not self._frames or self._frames[0].seq != seq:
                 return
+            frame = self._frames[0]
             frame.data = encode_log(
                 seq,
                 f"[anygpu] The server refused a part of this job's output or metrics: {reason}\n".encode(),

@@ -150,3 +150,9 @@ def test_nan_and_infinity_are_encoded_as_strings() -> None:
     points = [("a", 1, 0.0, float("nan")), ("b", 1, 0.0, float("inf")), ("c", 1, 0.0, -float("inf"))]
     assert [point[3] for point in encode_points(points)] == ["NaN", "Infinity", "-Infinity"]
     assert json.loads(json.dumps(encode_points(points), allow_nan=False))
+
+
+def test_a_spool_without_reports_replaces_none(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), BIG)
+    spool.replace_refused(1, "405")
+    assert spool.is_empty
