@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from tests.contracts.agent.job_files import archive_of, content, saved
 from tests.contracts.agent.relay_rig import MailboxServer
 from tests.contracts.agent.test_sender import COUNTED, COUNTING
 from tests.contracts.agent.test_tunnel import TALKING
+from tests.contracts.agent.test_upload import SAVING_TWICE, damage_first_snapshot
 from tests.contracts.agent.waiting import spooled, until
 from tests.walk import content_of, paths_below
 
@@ -65,6 +67,14 @@ def test_files_pass_through_the_mailbox(relayed: Relayed) -> None:
     assert {frozenset(artifact) for artifact in server.artifacts.values()}
     # Large messages are removed.
     until(lambda: sum(len(content_of(path)) for path in paths_below(relay.mailbox)) < 10_000)
+
+
+def test_a_file_that_cannot_be_read_does_not_block_the_next_upload(relayed: Relayed) -> None:
+    agent = relayed({"code": SAVING_TWICE}).agent
+    damage_first_snapshot(agent, lambda file: os.truncate(file, 1000))
+    assert agent.run() == 0
+    assert [one["step"] for one in saved(agent.server)] == [2]
+    assert b"shorter while the agent was uploading it" in agent.server.log
 
 
 def test_an_order_arrives_before_the_next_report(relayed: Relayed) -> None:

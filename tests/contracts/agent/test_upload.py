@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
@@ -44,6 +46,45 @@ def test_damaged_and_dropped_uploads_are_repeated(play: Play) -> None:
     agent.server.fault = lambda path, count: next(faults, None) if path.startswith("/blob/") else None
     assert agent.run() == 0
     assert [one["step"] for one in saved(agent.server)] == [7]
+
+
+SAVING_TWICE = """
+import anygpu
+for step in (1, 2):
+    open("m.pt", "wb").write(b"m" * 300000 * step)
+    anygpu.checkpoint("m.pt", step=step, wait=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [(lambda file: os.truncate(file, 1000), "made {file} shorter"), (os.unlink, "{file} cannot be read")],
+    ids=["shorter", "removed"],
+)
+def test_a_file_that_cannot_be_read_does_not_block_the_next_upload(
+    play: Play, damage: Callable[[Path], None], reason: str
+) -> None:
+    agent = play({"code": SAVING_TWICE})
+    damage_first_snapshot(agent, damage)
+    assert agent.run() == 0
+    assert [one["step"] for one in saved(agent.server)] == [2]
+    log = agent.server.log.decode()
+    assert log.count("[anygpu]") == 1
+    assert reason.format(file=first_snapshot(agent)) in log
+
+
+def damage_first_snapshot(agent: Agent, damage: Callable[[Path], None]) -> None:
+    """Call `damage` with the first snapshot, between the computation of its hash and its upload."""
+
+    def act(path: str, count: int) -> None:
+        if path == "/agent/v1/checkpoints" and count == 1:
+            damage(first_snapshot(agent))
+
+    agent.server.fault = act
+
+
+def first_snapshot(agent: Agent) -> Path:
+    return agent.directory / "channel" / "checkpoints" / "1" / "m.pt"
 
 
 def test_checkpoint_files_of_an_unchanged_script_are_uploaded(play: Play) -> None:

@@ -30,6 +30,13 @@ CHUNK_BYTES = 256 * 2**20
 MAX_ROUNDS = 5
 
 
+class UnreadableFile(Exception):
+    """A local file cannot be read, so a retry does not help.
+
+    Not an OSError: one that is raised while a request is sent counts as a lost connection.
+    """
+
+
 class FileChunk:
     """A range of bytes of a local file, uploaded in one request.
 
@@ -42,6 +49,13 @@ class FileChunk:
         self.path, self.offset, self.size, self.before_block = path, offset, size, before_block
 
     def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes. Raise `UnreadableFile` if they cannot be read."""
+        try:
+            yield from self._read_blocks()
+        except OSError as error:
+            raise UnreadableFile(f"{self.path} cannot be read: {error}") from error
+
+    def _read_blocks(self) -> Iterator[bytes]:
         left = self.size
         with open(open_regular(self.path, os.O_NOFOLLOW), "rb") as file:
             file.seek(self.offset)
@@ -49,7 +63,7 @@ class FileChunk:
                 self.before_block()
                 block = file.read(min(left, BLOCK_BYTES))
                 if not block:
-                    raise OSError(
+                    raise UnreadableFile(
                         f"the script made {self.path} shorter while the agent was uploading it. Write to a new "
                         "file and rename it"
                     )
@@ -254,7 +268,7 @@ class BackgroundUploader:
             upload = self._take_next()
             try:
                 self._publish(server, upload)
-            except (OSError, Unreachable, KeyError, TypeError, ValueError) as error:
+            except (OSError, UnreadableFile, Unreachable, KeyError, TypeError, ValueError) as error:
                 self._record_failure(upload, f"could not be uploaded: {error}")
             except RequestRefused as refusal:
                 if refusal.is_rejection and refusal.status != 403:
