@@ -143,6 +143,83 @@ async def test_a_slow_connection_delivers_large_messages(relay: DirectoryRelay) 
         assert await agent.ask("/download", b"", one_second) == b"x" * 3000
 
 
+class StuckServer(EchoServer):
+    """Does not answer requests for `/long…` before `leave` is set."""
+
+    abandon_after_s = 0.0
+
+    def __init__(self, relay: DirectoryRelay) -> None:
+        super().__init__(relay)
+        self.leave = asyncio.Event()
+        self.handled: list[str] = []
+
+    @asynccontextmanager
+    async def _handle(self, request: RelayRequest, body: MessageBody) -> AsyncIterator[RelayAnswer]:
+        self.paths.append(request.path)
+        if request.path.startswith("/long"):
+            await self.leave.wait()
+        self.handled.append(request.path)
+        yield RelayAnswer(status=200, headers={}, size=2, body=_pieces(b"ok", 0))
+
+
+def write_request(path: Path, name: str) -> None:
+    """Write a request to the first channel, in place of the one that is there."""
+    head = {"id": name, "method": "POST", "path": f"/{name}", "headers": {}, "size": 0}
+    DirectoryMailbox(str(path)).write(0, channel_names()[0], encode_head(head), b"")
+
+
+async def until_in(listed: list[str], path: str) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while path not in listed:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_request_that_was_given_up_does_not_block_its_channel(relay: DirectoryRelay) -> None:
+    path, agent = await opened(relay)
+    server = StuckServer(relay)
+    async with server.running(NAME):
+        write_request(path, "long")
+        await until_in(server.paths, "/long")
+        assert await agent.ask("/short") == b"ok"
+        answer = (path / f"{channel_names()[0]}.answer").read_bytes()
+        server.leave.set()
+        await until_in(server.handled, "/long")
+        agent.address._take_channel(0)  # the first channel
+        assert await agent.ask("/next") == b"ok"
+        assert (path / f"{channel_names()[0]}.answer").read_bytes() == answer, "nobody waits for another one"
+    assert server.paths == ["/long", "/short", "/next"]
+
+
+async def test_no_more_than_two_requests_of_a_channel_are_handled_at_a_time(relay: DirectoryRelay) -> None:
+    path, agent = await opened(relay)
+    agent.address._take_channel(0)  # the first channel
+    server = StuckServer(relay)
+    async with server.running(NAME):
+        for number in range(3):
+            write_request(path, f"long-{number}")
+            if number < 2:
+                await until_in(server.paths, f"/long-{number}")
+        assert await agent.ask("/mine") == b"ok"
+        assert sorted(server.paths) == ["/long-0", "/long-1", "/mine"]
+        server.leave.set()
+        await until_in(server.handled, "/long-2")
+        async with asyncio.timeout(WAIT_S):
+            while b'"id":"long-2"' not in (path / f"{channel_names()[0]}.answer").read_bytes():
+                await asyncio.sleep(0.01)
+
+
+async def test_after_a_request_without_an_answer_the_agent_uses_another_channel(
+    relay: DirectoryRelay,
+) -> None:
+    path, agent = await opened(relay)
+    for name in ("/a", "/b"):
+        with pytest.raises(Unreachable):
+            await agent.ask(name, timeout_s=-EXTRA_WAIT_S)
+    assert sorted(file.name for file in path.glob("*.request")) == [
+        f"{name}.request" for name in channel_names()[:2]
+    ]
+
+
 async def test_an_agent_waits_longer_for_a_server_that_looks_rarely(relay: DirectoryRelay) -> None:
     [ticket] = await relay.open(NAME)
     address = RelayAddress({**ticket, "poll_s": 30}, 0, lambda renewed: None)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 256 * 2**20
 MAX_ROUNDS = 5
+COMMIT_TIMEOUT_S = 30.0
+VERIFIED_BYTES_PER_S = 25_000_000  # at least, when the server reads an upload back from its store
 
 
 class UnreadableFile(Exception):
@@ -117,6 +119,7 @@ def publish(
     clock).
     """
     refusal = RequestRefused(409, {"code": "incomplete"})
+    timeout_s = COMMIT_TIMEOUT_S + sum(chunk.size for chunk in chunks.values()) / VERIFIED_BYTES_PER_S
     for _ in range(MAX_ROUNDS):
         response = retry_until(lambda: server.call("POST", path, offer), until, server.address.wait)
         try:
@@ -125,7 +128,7 @@ def publish(
             refusal = error  # a signed URL may have expired: a new offer returns new URLs
             continue
         try:
-            commit = partial(server.call, "POST", f"{path}/{response['id']}/commit", {})
+            commit = partial(server.call, "POST", f"{path}/{response['id']}/commit", {}, timeout_s)
             retry_until(commit, until, server.address.wait)
             return
         except RequestRefused as error:

@@ -184,6 +184,9 @@ class RelayAddress(ServerAddress):
         self._poll_s = float(ticket.get("poll_s") or POLL_S)
         self._channels = mailbox.channel_names(node)
         self._free = list(range(len(self._channels)))
+        self._unanswered: set[int] = (
+            set()
+        )  # channels whose newest request got no answer; others are preferred
         self._session = os.urandom(8).hex()
         self._count = 0
         self._changed = threading.Condition()
@@ -217,6 +220,7 @@ class RelayAddress(ServerAddress):
                 self._mailbox.clean(channel, REQUEST)  # first: a request without an answer is answered again
             if answer["size"] > LARGE_BYTES:
                 self._mailbox.clean(channel, ANSWER)
+            self._unanswered.discard(number)
         finally:
             self._return_channel(number)
         self._renew(answer.get("relay"))
@@ -264,8 +268,9 @@ class RelayAddress(ServerAddress):
                     raise Unreachable("every channel of the relay waits for an answer of the server")
                 self._changed.wait(1.0)
             self._count += 1
-            number = min(self._free)
+            number = min(self._free, key=lambda each: (each in self._unanswered, each))
             self._free.remove(number)
+            self._unanswered.add(number)
             return number, f"{self._session}-{self._count}", self._count % PADDINGS
 
     def _return_channel(self, number: int) -> None:

@@ -317,9 +317,12 @@ class AgentService:
         """Publish a checkpoint.
 
         The store verifies every chunk (part of a file). Then the checkpoint is recorded, if the agent still owns the
-        attempt.
+        attempt. A repeated request is then answered at once, because to verify a large checkpoint takes minutes.
         """
-        verified = await self._checkpoints.verify(await self._get_owner(key), upload_id)
+        owner, view = await self._get_owned(key)
+        if view.has_published(upload_id):
+            return {"ok": True}
+        verified = await self._checkpoints.verify(owner, upload_id)
         saved = verified.ref(self._clock.wall_ms())
 
         def decide(view: JobView) -> list[Event]:
@@ -335,7 +338,10 @@ class AgentService:
         return asdict(await self._checkpoints.begin_artifact(await self._get_owner(key), body))
 
     async def commit_artifact(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
-        artifact = await self._checkpoints.verify_artifact(await self._get_owner(key), upload_id)
+        owner, view = await self._get_owned(key)
+        if any(known.key == owner.manifest_key(upload_id) for known in view.artifacts):
+            return {"ok": True}
+        artifact = await self._checkpoints.verify_artifact(owner, upload_id)
 
         def decide(view: JobView) -> list[Event]:
             _require_owner(view, key)
@@ -374,12 +380,16 @@ class AgentService:
         return {"ok": True, **({"wait": True} if _is_waiting_for_nodes(view, key) else {})}
 
     async def _get_owner(self, key: AttemptKey) -> UploadOwner:
+        return (await self._get_owned(key))[0]
+
+    async def _get_owned(self, key: AttemptKey) -> tuple[UploadOwner, JobView]:
+        """Return under whom this agent publishes files, and the job. Raise an error if it does not own the attempt."""
         view = await self._journal.view(SYSTEM, key.job_id)
         require_intact(view)
         _require_owner(view, key)
         if key.node:
             raise InvalidReport(f"node {key.node} may not publish files; node 0 publishes them")
-        return UploadOwner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
+        return UploadOwner(organisation=view.organisation, job_id=view.id, attempt=key.attempt), view
 
     async def _commit(self, job_id: str, decide: Decide) -> JobView:
         at_ms = self._clock.wall_ms()

@@ -8,7 +8,7 @@ from typing import Any
 
 from anygpu.agent.link.http11 import Unreachable
 from anygpu.agent.link.mailbox import channel_names, encode_head
-from anygpu.agent.link.relay import RelayAddress, make_mailbox
+from anygpu.agent.link.relay import EXTRA_WAIT_S, RelayAddress, make_mailbox
 from anygpu.backends.relay.contract import RelayTicket, RelayTransport
 from anygpu.server.relay.messages import MessageBody, RelayAnswer, RelayRequest
 from anygpu.server.relay.pump import RelayPump
@@ -23,6 +23,8 @@ DOWNLOAD_PATH, DOWNLOAD_BYTES = "/download", 2_000_000
 class EchoServer:
     """Answers each request with its path and its body, or with a large body, and remembers the paths."""
 
+    abandon_after_s = EXTRA_WAIT_S
+
     def __init__(self, transport: RelayTransport) -> None:
         self.paths: list[str] = []
         self.failures: list[str] = []
@@ -31,7 +33,12 @@ class EchoServer:
     @asynccontextmanager
     async def running(self, *mailboxes: str) -> AsyncIterator["EchoServer"]:
         """Context manager in which the mailboxes are answered, as a server process does it."""
-        pump = RelayPump(self._transport, self._handle, lambda text, error: self.failures.append(text))
+        pump = RelayPump(
+            self._transport,
+            self._handle,
+            lambda text, error: self.failures.append(text),
+            abandon_after_s=self.abandon_after_s,
+        )
         task = asyncio.create_task(self._poll(pump, mailboxes))
         try:
             yield self

@@ -4,8 +4,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tests.unit.agent.link.test_sender import AnsweringServer
 
-from anygpu.agent.checkpoints.upload import FileDescription
+from anygpu.agent.checkpoints.upload import FileChunk, FileDescription, publish
+from anygpu.agent.link.client import ServerClient
 
 
 def hash_of(data: bytes) -> str:
@@ -35,3 +37,14 @@ def test_a_file_is_described_by_its_hash_and_the_hashes_of_its_chunks(tmp_path: 
     }
     stored = {name: b"".join(chunk.blocks()) for name, chunk in described.chunks.items()}
     assert stored == {hash_of(part): part for part in parts}
+
+
+def test_the_commit_of_a_large_upload_may_take_longer() -> None:
+    """The server reads it back before it answers."""
+    server = AnsweringServer()
+    server.intercept = lambda path: (200, b'{"id": "c1", "uploads": []}')
+    for size in (1000, 2_500_000_000):
+        chunk = FileChunk("m.pt", 0, size, lambda: None)
+        publish(ServerClient(server), "/agent/v1/checkpoints", {}, {"sha": chunk}, float("inf"))
+    assert server.paths.count("/agent/v1/checkpoints/c1/commit") == 2
+    assert [round(each) for each in server.timeouts_s] == [30, 30, 30, 130]

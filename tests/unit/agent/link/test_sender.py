@@ -32,6 +32,7 @@ class AnsweringServer(ServerAddress):
         self.expected = 1
         self.log = b""
         self.paths: list[str] = []
+        self.timeouts_s: list[float] = []
         self.intercept: Callable[[str], Answer | None] = lambda path: None
 
     def connect(self) -> AnsweringConnection:
@@ -61,6 +62,7 @@ class AnsweringConnection:
     def request(
         self, method: str, path: str, headers: dict[str, str], body: Any, timeout_s: float
     ) -> StreamedResponse:
+        self._server.timeouts_s.append(timeout_s)
         status, content = self._server.answer(path, body)
         return StreamedResponse(status, {"content-length": str(len(content))}, io.BytesIO(content))
 

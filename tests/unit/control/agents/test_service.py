@@ -1,7 +1,7 @@
 """The agent's protocol without HTTP: claims, the fence, late and repeated commits, ends."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -179,6 +179,32 @@ async def test_a_commit_that_comes_again_late_does_not_bring_an_old_checkpoint_b
         await server.desk.commit_checkpoint(KEY, upload_id)
     assert await server.desk.commit_checkpoint(KEY, ids[0]) == {"ok": True}
     assert await server.steps() == [3]
+
+
+async def test_a_repeated_commit_is_answered_without_another_verification() -> None:
+    """The agent may not have received the answer. To verify a large checkpoint takes minutes."""
+    server = await Server().submit()
+    await server.claim()
+    upload_id = await server.upload(1)
+    artifact = await server.desk.begin_artifact(KEY, {"name": "a", "file": manifest(1)["files"][0]})
+    await server.desk.commit_checkpoint(KEY, upload_id)
+    await server.desk.commit_artifact(KEY, artifact["id"])
+    reads: list[str] = []
+    stream = server.blobs.stream
+
+    def counted(key: str) -> AsyncIterator[bytes]:
+        reads.append(key)
+        return stream(key)
+
+    server.blobs.stream = counted  # type: ignore[method-assign]
+    assert await server.desk.commit_checkpoint(KEY, upload_id) == {"ok": True}
+    assert await server.desk.commit_artifact(KEY, artifact["id"]) == {"ok": True}
+    assert reads == []
+    await server.write(lost())
+    with pytest.raises(Superseded):
+        await server.desk.commit_checkpoint(KEY, upload_id)
+    with pytest.raises(Superseded):
+        await server.desk.commit_artifact(KEY, artifact["id"])
 
 
 async def test_the_end_waits_for_the_frames_before_it() -> None:
