@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-Fault = (
-    str | None
-)  # "drop": applied but not answered; "500": not applied; "cut": closed before anything is applied
+# "drop": applied but not answered; "500": not applied; "cut": closed before anything is applied; a number: a proxy
+# answers with this status
+Fault = str | int | None
 
 
 class FakeServer:
@@ -280,6 +280,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault == "500":
             self._send(500, {"code": "internal", "title": "a fault on demand"})
+            return
+        if isinstance(fault, int):
+            self._send(fault, b"<html>an answer of a proxy</html>")
             return
         status, said = self.playing.answer(
             self.command, self.path, body, self.headers.get("Authorization", "")

@@ -80,6 +80,16 @@ def test_a_lost_lease_stops_the_job_and_its_reports_are_delivered_later(play: Pl
     assert agent.server.end["outcome"] == "lease_lost"
 
 
+def test_a_job_survives_the_errors_of_a_proxy(play: Play) -> None:
+    """An ingress that reloads answers 404 for a moment."""
+    agent = play({"code": COUNTING})
+    agent.server.fault = lambda path, count: 404 if count in (2, 3, 4) else None
+    assert agent.run() == 0
+    assert bytes(agent.server.log) == COUNTED
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("exited", 0)
+
+
 def test_a_rejected_agent_stops_the_job_and_exits(play: Play) -> None:
     agent = play({"code": TALKING_LATER}, heartbeat_s=0.2)
     agent.start()

@@ -48,6 +48,18 @@ def test_damaged_and_dropped_uploads_are_repeated(play: Play) -> None:
     assert [one["step"] for one in saved(agent.server)] == [7]
 
 
+@pytest.mark.parametrize("problem", [{}, {"code": "not_found"}], ids=["bucket", "server"])
+def test_a_store_that_refuses_a_file_does_not_end_the_job(play: Play, problem: dict[str, str]) -> None:
+    agent = play({"code": SAVING_TWICE + "print('trained', flush=True)"})
+    agent.server._blob = lambda method, path, body: (404, problem)  # type: ignore[method-assign]
+    assert agent.run() == 0
+    log = agent.server.log.decode()
+    assert log.count("[anygpu] the checkpoint of step 1 was refused: 404") == 1
+    assert "trained" in log
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("exited", 0)
+
+
 SAVING_TWICE = """
 import anygpu
 for step in (1, 2):

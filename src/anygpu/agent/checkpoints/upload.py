@@ -39,6 +39,14 @@ class UnreadableFile(Exception):
     """
 
 
+class ChunkRefused(RequestRefused):
+    """A bucket, or a server that stores files, refused a chunk. This says nothing about the attempt."""
+
+    @property
+    def is_rejection(self) -> bool:
+        return False
+
+
 class FileChunk:
     """A range of bytes of a local file, uploaded in one request.
 
@@ -158,7 +166,7 @@ def _put_chunk(server: ServerClient, upload: dict[str, Any], chunk: FileChunk) -
     finally:
         connection.close()
     if response.status >= 300:
-        raise RequestRefused(
+        raise ChunkRefused(
             response.status,
             {
                 "detail": f"the bucket or server that stores files refused an upload of {chunk.size} bytes; check the "
@@ -274,7 +282,7 @@ class BackgroundUploader:
             except (OSError, UnreadableFile, Unreachable, KeyError, TypeError, ValueError) as error:
                 self._record_failure(upload, f"could not be uploaded: {error}")
             except RequestRefused as refusal:
-                if refusal.is_rejection and refusal.status != 403:
+                if refusal.is_rejection:
                     self._orders.reject(refusal)
                 self._record_failure(upload, f"was refused: {refusal}")
             except UploadPostponed:

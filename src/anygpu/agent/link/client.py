@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE_POLL_S = 0.05  # while a thread waits, so that the spool is sent as soon as there is a tunnel again
 OUTDATED_POLL_S = 0.25
+UNKNOWN_AGENT = (401, 403, 404)
 CHECK_TIMEOUT_S = 4.0  # how long an agent waits for an answer when it checks whether a server is there
 
 
@@ -48,8 +49,8 @@ class RequestRefused(Exception):
 
     @property
     def is_unknown_agent(self) -> bool:
-        """Whether the server does not know this agent: attempt unknown, or token invalid."""
-        return self.status in (401, 403, 404)
+        """Whether an anygpu server does not know this agent: attempt unknown, or token invalid."""
+        return self.status in UNKNOWN_AGENT and bool(self.code)
 
     @property
     def is_rejection(self) -> bool:
@@ -163,15 +164,16 @@ class ServerClient:
         if response.status in UNAVAILABLE and self.address.has_others:
             retry_after_s = 0.0  # the next request goes to another server
         refusal = RequestRefused(response.status, content, retry_after_s)
-        if refusal.is_unknown_agent and not self.address.is_rejected_by_all(url):
-            self._connection.fail()
-            return Unreachable(f"the server at {url} does not know this agent ({refusal}); another is asked")
-        if not (refusal.code or refusal.is_transient or refusal.is_unknown_agent):
+        is_left = response.status in UNKNOWN_AGENT and not self.address.is_rejected_by_all(url)
+        if not refusal.code and not refusal.is_transient:
             self._connection.fail()
             return Unreachable(
                 f"{url} answered {response.status}, but not as an anygpu server does. Check the address, and the "
                 "proxies between this machine and the server"
             )
+        if is_left:
+            self._connection.fail()
+            return Unreachable(f"the server at {url} does not know this agent ({refusal}); another is asked")
         return refusal
 
 

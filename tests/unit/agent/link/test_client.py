@@ -12,8 +12,10 @@ from anygpu.agent.link.client import RequestRefused
     [
         (503, "", True, False),
         (429, "", True, False),
-        (401, "", False, True),
-        (404, "", False, True),
+        (401, "unauthorized", False, True),
+        (404, "not_found", False, True),
+        (401, "", False, False),
+        (404, "", False, False),
         (409, "superseded", False, True),
         (409, "gap", False, False),
         (422, "", False, False),

@@ -133,6 +133,21 @@ def test_a_report_is_not_replaced_because_of_the_answers_of_a_proxy(
     assert server.log == b"output\n"
 
 
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_only_an_anygpu_server_can_reject_the_agent(
+    server: AnsweringServer, spool: Spool, orders: ServerOrders, status: int
+) -> None:
+    server.intercept = lambda path: (status, PAGE) if len(server.paths) <= 10 else None
+    spool.append_log(b"output\n")
+    sender = started_sender(server, spool, orders)
+    assert delivered(sender)
+    assert orders.rejection is None
+    server.intercept = lambda path: (status, b'{"code": "unauthorized"}')
+    spool.append_log(b"more\n")
+    assert not delivered(sender)
+    assert server.log == b"output\n"
+
+
 def test_reports_are_sent_after_an_error_of_the_disk(
     server: AnsweringServer, spool: Spool, orders: ServerOrders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
