@@ -63,6 +63,20 @@ def test_after_a_gap_the_agent_sends_the_expected_report(play: Play) -> None:
     assert bytes(agent.server.log) == COUNTED
 
 
+def test_a_server_that_lost_acknowledged_reports_gets_the_rest_and_the_end(play: Play) -> None:
+    """Its database was restored from a backup, for example."""
+    agent = play({"code": COUNTING})
+    agent.start()
+    agent.server.wait_for(lambda: len(agent.server.log) > 50)
+    with agent.server.changed:
+        agent.server.expected = 1
+        agent.server.log.clear()
+    assert agent.finish() == 0
+    assert bytes(agent.server.log) == COUNTED, "what it had lost was still on the agent's disk"
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("exited", 0)
+
+
 def test_a_lost_lease_stops_the_job_and_its_reports_are_delivered_later(play: Play) -> None:
     agent = play(
         {"code": "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"},

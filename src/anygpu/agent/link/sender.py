@@ -81,15 +81,13 @@ class ReportSender:
         while self._orders.rejection is None:
             self._wait_for_work()
             try:
-                self._send_pending()
+                self._send_and_handle_refusal()
             except (Unreachable, KeyError, TypeError, ValueError):
                 # There was no response, or one that is not from our server, such as a proxy's.
                 self._request_bytes = max(MIN_REQUEST_BYTES, self._request_bytes // SHRINK)
                 self._back_off(0.0)
             except OSError:
                 self._back_off(0.0)  # the disk cannot be read now; the next try may succeed
-            except RequestRefused as refusal:
-                self._handle_refusal(refusal)
 
     def _wait_for_work(self) -> None:
         with self._changed:
@@ -97,6 +95,12 @@ class ReportSender:
             if not self._has_work:
                 left_s = self._contact_at + self._heartbeat_s - time.monotonic()
                 self._changed.wait(max(left_s, 0.0))
+
+    def _send_and_handle_refusal(self) -> None:
+        try:
+            self._send_pending()
+        except RequestRefused as refusal:
+            self._handle_refusal(refusal)
 
     def _send_pending(self) -> None:
         self._has_work = False
@@ -134,8 +138,7 @@ class ReportSender:
 
     def _handle_refusal(self, refusal: RequestRefused) -> None:
         if refusal.code == "gap":
-            # Continue after the last frame that the server has.
-            self._spool.acknowledge(int(refusal.problem.get("expected", 1)) - 1)
+            self._spool.continue_from(int(refusal.problem["expected"]))
         elif refusal.is_rejection:
             self._orders.reject(refusal)
         elif not refusal.is_transient and self._first_sent is not None:

@@ -167,6 +167,7 @@ class SpoolSegment:
 MEMORY_LIMIT_BYTES = 16 * 2**20
 SERVER_AWAY = "the server could not be reached, and the space for unsent output on this machine was full"
 DISK_FULL = "the disk was full"
+FILLER_BYTES, FILLERS_PER_BATCH = 64, 5000
 
 
 def _open_segment(path: str) -> int:
@@ -191,6 +192,10 @@ class Spool:
         self._segments: list[SpoolSegment] = []
         self._frames: deque[SpoolFrame] = deque()
         self._pending: list[SpoolFrame] = []
+        self._missing = range(
+            0
+        )  # the numbers of reports that the server has lost and that are not stored here either
+        self._missing_since = 0
         self._sent_seq = self._stripped_seq = 0
         self.acked = self.last_seq = 0
         self.log_bytes = self.metric_points = 0
@@ -216,6 +221,8 @@ class Spool:
         If there are none, the last number is smaller than the first.
         """
         with self._lock:
+            if self._missing:
+                return self._filler_batch(limit_bytes)
             chosen: list[SpoolFrame] = []
             size = 0
             for frame in self._frames:
@@ -246,8 +253,28 @@ class Spool:
             frame.size, frame.points = len(frame.data), 0
             frame.log_bytes = len(frame.data) - frame.data.index(b"\n") - 1
 
+    def continue_from(self, expected: int) -> None:
+        """Handle that the server expects report number `expected` next.
+
+        If this report was acknowledged, the server has lost it, for example because its database was restored from a
+        backup. The reports that are still on disk are then sent again. In place of others, reports without content are
+        sent, the first of which says what is missing: the server accepts no report before it has all earlier ones.
+        """
+        with self._lock:
+            if 1 <= expected <= self.acked:
+                stored = [frame for segment in self._segments for frame in segment.frames]
+                again = [frame for frame in [*stored, *self._pending] if frame.seq >= expected]
+                self._frames = deque(again)
+                self._missing = range(expected, again[0].seq if again else self.last_seq + 1)
+                self._missing_since = expected
+                self.acked = expected - 1
+        self.acknowledge(expected - 1)
+
     def acknowledge(self, acked: int) -> None:
         with self._lock:
+            if self._missing and acked >= self._missing.start:
+                self.acked = min(acked, self._missing.stop - 1)
+                self._missing = self._missing[acked - self._missing.start + 1 :]
             while self._frames and self._frames[0].seq <= acked:
                 self.acked = self._frames.popleft().seq
             while self._segments and self._is_delivered(self._segments[0]):
@@ -256,11 +283,17 @@ class Spool:
 
     @property
     def is_empty(self) -> bool:
-        return not self._frames
+        return not self._frames and not self._missing
 
     @property
     def stored_bytes(self) -> int:
         return sum(segment.size for segment in self._segments) + sum(frame.size for frame in self._pending)
+
+    def _filler_batch(self, limit_bytes: int) -> tuple[int, int, bytes]:
+        numbers = self._missing[: min(FILLERS_PER_BATCH, max(1, limit_bytes // FILLER_BYTES))]
+        note = b"\n[anygpu: output and metrics are missing here, because the server has lost them]\n"
+        fillers = [encode_log(seq, note if seq == self._missing_since else b"") for seq in numbers]
+        return numbers[0], numbers[-1], b"".join(fillers)
 
     def _append(self, frame: SpoolFrame, data: bytes) -> None:
         frame.data = data

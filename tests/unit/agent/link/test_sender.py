@@ -46,7 +46,10 @@ class AnsweringServer(ServerAddress):
         intercepted = self.intercept(path)
         if intercepted is not None:
             return intercepted
-        for header, _, payload, end in decode_frames(body):
+        frames = list(decode_frames(body))
+        if frames and frames[0][0]["seq"] > self.expected:
+            return 409, json.dumps({"code": "gap", "expected": self.expected}).encode()
+        for header, _, payload, end in frames:
             if header["seq"] == self.expected:
                 self.expected += 1
                 self.log += body[payload:end]
@@ -162,6 +165,26 @@ def test_reports_are_sent_after_an_error_of_the_disk(
     spool.append_log(b"output\n")
     assert delivered(started_sender(server, spool, orders))
     assert server.log == b"output\n"
+
+
+def test_a_server_that_lost_reports_gets_the_later_ones(
+    server: AnsweringServer, spool: Spool, orders: ServerOrders
+) -> None:
+    """Its database was restored from a backup, for example."""
+    sender = started_sender(server, spool, orders)
+    spool.append_log(b"old\n")
+    assert delivered(sender)
+    server.expected, server.log = 1, b""
+    spool.append_log(b"later\n")
+    assert delivered(sender)
+    assert server.log == b"old\nlater\n", "the file with the old report was still on the disk"
+    spool._segments[0].size = 2**30
+    spool.append_log(b"kept\n")
+    assert delivered(sender)
+    server.expected, server.log = 1, b""
+    spool.append_log(b"new\n")
+    assert delivered(sender)
+    assert server.log.endswith(b"are missing here, because the server has lost them]\nkept\nnew\n")
 
 
 def test_an_answer_that_is_not_from_an_anygpu_server_is_a_failed_request(server: AnsweringServer) -> None:

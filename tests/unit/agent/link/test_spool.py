@@ -7,6 +7,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import given, settings
@@ -156,3 +157,31 @@ def test_a_spool_without_reports_replaces_none(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), BIG)
     spool.replace_refused(1, "405")
     assert spool.is_empty
+
+
+@given(
+    count=st.integers(1, 40), acked=st.integers(0, 40), expected=st.integers(1, 41), limit=st.integers(1, 400)
+)
+@settings(max_examples=60, deadline=None)
+def test_a_server_that_lost_reports_gets_all_numbers_again(
+    count: int, acked: int, expected: int, limit: int
+) -> None:
+    """What is still on disk is sent again; in place of the rest, reports without content are sent."""
+    with TemporaryDirectory() as directory:
+        spool = Spool(directory, BIG)
+        for number in range(1, count + 1):
+            spool.append_log(b"%d\n" % number)
+            if number == count // 2:  # a file of reports that is removed when they are acknowledged
+                spool._segments[-1].size = spool._segment_bytes
+        spool.acknowledge(min(acked, count))
+        expected = min(expected, count + 1)
+        on_disk = {frame.seq for segment in spool._segments for frame in segment.frames}
+        spool.continue_from(expected)
+        sent = drained(spool, limit)
+        assert [header["seq"] for header, _ in sent] == list(range(expected, count + 1))
+        assert spool.is_empty
+        for header, payload in sent:
+            if header["seq"] in on_disk:
+                assert payload == b"%d\n" % header["seq"]
+            else:
+                assert (b"are missing here" in payload) == (header["seq"] == expected)
