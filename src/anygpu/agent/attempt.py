@@ -354,6 +354,8 @@ def _end_fields(end: ProcessEnd, last_line: str) -> tuple[str, int | None, int |
     signal_number = -code if code is not None and code < 0 else None
     if end.stop is not None:
         return end.stop.outcome, exit_code, signal_number, end.stop.reason
+    if code == 0 and end.not_uploaded:
+        return delivery.RESULTS_MISSING, exit_code, signal_number, end.not_uploaded
     return "exited", exit_code, signal_number, last_line if code else ""
 
 

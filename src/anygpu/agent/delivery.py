@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anygpu.agent.attempt_dir import AttemptDir
     from anygpu.agent.link.client import ServerAddress
 
+RESULTS_MISSING = "results_missing"  # the outcome if the job succeeded, but its results could not be uploaded
 AGENT_LOST = "agent_lost"  # the outcome if the agent failed, so that nobody knows how the job ended
 
 

@@ -243,7 +243,8 @@ class AttemptEnded(Event):
     """The agent has reported how the user's process ended and how much data the attempt stored."""
 
     attempt: int
-    outcome: str  # exited | cancelled | stopped | timeout | failed_to_start | lease_lost | not_restored
+    # exited | cancelled | stopped | timeout | failed_to_start | lease_lost | not_restored | results_missing
+    outcome: str
     exit_code: int | None = None
     signal: int | None = None
     message: str = ""

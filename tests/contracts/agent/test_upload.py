@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +59,39 @@ def test_a_store_that_refuses_a_file_does_not_end_the_job(play: Play, problem: d
     assert "trained" in log
     assert agent.server.end is not None
     assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("exited", 0)
+
+
+RESULTS = "[open(f'{number}.bin', 'wb').write(bytes([number]) * 1000) for number in range(6)]"
+
+
+def test_a_job_whose_results_cannot_be_uploaded_is_not_a_success(play: Play) -> None:
+    agent = play({"code": RESULTS, "outputs": ["*.bin"]}, deliver_s=4)
+    ended = threading.Event()
+    agent.server.fault = lambda path, count: hang(ended) if path.startswith("/blob/") else None
+    try:
+        assert agent.run() == 0
+    finally:
+        ended.set()
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("results_missing", 0)
+    missing = "there was not enough time to upload 0.bin, 1.bin, 2.bin, 3.bin, 4.bin, 5.bin"
+    assert agent.server.end["message"] == missing
+    assert f"[anygpu] {missing}\n" in agent.server.log.decode()
+
+
+@pytest.mark.extended
+def test_results_may_take_long_while_their_upload_makes_progress(play: Play) -> None:
+    agent = play({"code": RESULTS, "outputs": ["*.bin"]}, deliver_s=10)
+    never = threading.Event()
+    agent.server.fault = lambda path, count: hang(never, 3.0) if path.startswith("/blob/") else None
+    assert agent.run() == 0
+    assert len(results(agent.server)) == 6
+    assert agent.server.end is not None
+    assert agent.server.end["outcome"] == "exited"
+
+
+def hang(until: threading.Event, limit_s: float = 60.0) -> None:
+    until.wait(limit_s)
 
 
 SAVING_TWICE = """

@@ -117,21 +117,26 @@ class FileDescription:
 
 
 def publish(
-    server: ServerClient, path: str, offer: dict[str, Any], chunks: dict[str, FileChunk], until: float
+    server: ServerClient,
+    path: str,
+    offer: dict[str, Any],
+    chunks: dict[str, FileChunk],
+    until: float,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> None:
     """Upload a checkpoint or artifact, and commit it.
 
     POSTs `offer`, a description of the files, to `path`. The server answers with signed URLs for the chunks
     that it does not have yet; these chunks are uploaded, then the upload is committed. If a URL has expired
     or the server still lacks a chunk, everything starts again with a new POST. Stops at `until` (monotonic
-    clock).
+    clock). Calls `on_progress` after each chunk.
     """
     refusal = RequestRefused(409, {"code": "incomplete"})
     timeout_s = COMMIT_TIMEOUT_S + sum(chunk.size for chunk in chunks.values()) / VERIFIED_BYTES_PER_S
     for _ in range(MAX_ROUNDS):
         response = retry_until(lambda: server.call("POST", path, offer), until, server.address.wait)
         try:
-            _upload_chunks(server, response["uploads"], chunks, until)
+            _upload_chunks(server, response["uploads"], chunks, until, on_progress)
         except RequestRefused as error:
             refusal = error  # a signed URL may have expired: a new offer returns new URLs
             continue
@@ -147,11 +152,16 @@ def publish(
 
 
 def _upload_chunks(
-    server: ServerClient, uploads: list[dict[str, Any]], chunks: dict[str, FileChunk], until: float
+    server: ServerClient,
+    uploads: list[dict[str, Any]],
+    chunks: dict[str, FileChunk],
+    until: float,
+    on_progress: Callable[[], None],
 ) -> None:
     for upload in uploads:
         put = partial(_put_chunk, server, upload, chunks[upload["sha256"]])
         retry_until(put, until, server.address.wait)
+        on_progress()
 
 
 def _put_chunk(server: ServerClient, upload: dict[str, Any], chunk: FileChunk) -> None:
@@ -216,6 +226,10 @@ class PendingUpload:
         self.name = name
         self.at = time.time()
 
+    @property
+    def description(self) -> str:
+        return f"the checkpoint of step {self.label.step}" if self.name is None else self.name
+
 
 class BackgroundUploader:
     """Uploads checkpoints and artifacts in a thread, one at a time.
@@ -235,12 +249,13 @@ class BackgroundUploader:
         self._orders = orders
         self._world_size = world_size
         self._waiting: dict[str, PendingUpload] = {}
-        self._busy = False
+        self._active: PendingUpload | None = None
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
         self.deadline = float("inf")
         self._has_deadline = False
         self.gave_up = False  # an upload failed because there was not enough time
+        self.progress_at = time.monotonic()  # when a chunk or an upload was completed last
         self.problems: list[str] = []
         self.published: dict[str, str] = {}
 
@@ -266,11 +281,17 @@ class BackgroundUploader:
 
     def is_idle(self) -> bool:
         with self._changed:
-            return not self._waiting and not self._busy
+            return not self._waiting and self._active is None
+
+    def unfinished(self) -> list[str]:
+        """Return descriptions of the uploads that are not completed."""
+        with self._changed:
+            active = [self._active] if self._active is not None else []
+            return [upload.description for upload in [*active, *self._waiting.values()]]
 
     def wait(self, seconds: float) -> None:
         with self._changed:
-            if self._waiting or self._busy:
+            if self._waiting or self._active is not None:
                 self._changed.wait(seconds)
 
     def _run(self) -> None:
@@ -279,6 +300,7 @@ class BackgroundUploader:
             upload = self._take_next()
             try:
                 self._publish(server, upload)
+                self._record_progress()
             except (OSError, UnreadableFile, Unreachable, KeyError, TypeError, ValueError) as error:
                 self._record_failure(upload, f"could not be uploaded: {error}")
             except RequestRefused as refusal:
@@ -289,21 +311,23 @@ class BackgroundUploader:
                 with self._changed:
                     self._waiting.setdefault(upload.key, upload)
             with self._changed:
-                self._busy = False
+                self._active = None
                 self._changed.notify_all()
+
+    def _record_progress(self) -> None:
+        self.progress_at = time.monotonic()
 
     def _record_failure(self, upload: PendingUpload, problem: str) -> None:
         upload.failed = True
         self.gave_up = self.gave_up or self._has_deadline
-        what = f"the checkpoint of step {upload.label.step}" if upload.name is None else upload.name
-        self.problems.append(f"{what} {problem}")
+        self.problems.append(f"{upload.description} {problem}")
 
     def _take_next(self) -> PendingUpload:
         with self._changed:
             while not self._waiting:
                 self._changed.wait()
-            self._busy = True
-            return self._waiting.pop(self._next_key())
+            self._active = self._waiting.pop(self._next_key())
+            return self._active
 
     def _next_key(self) -> str:
         if not self._has_deadline:
@@ -349,7 +373,8 @@ class BackgroundUploader:
             "files": [file.file for file in described],
         }
         self._wait_for_report(upload.after_seq)
-        publish(server, "/agent/v1/checkpoints", offer, _chunks_by_hash(described), self.deadline)
+        chunks = _chunks_by_hash(described)
+        publish(server, "/agent/v1/checkpoints", offer, chunks, self.deadline, self._record_progress)
 
     def _wait_for_report(self, seq: int) -> None:
         """Wait until the server has stored report number `seq`, at most REPORT_WAIT_S."""
@@ -366,7 +391,8 @@ class BackgroundUploader:
             described = FileDescription(path, full_name, before_block=self._postpone_for_checkpoint)
             if self.published.get(full_name) != described.file["sha256"]:
                 offer = {"name": full_name, "file": described.file}
-                publish(server, "/agent/v1/artifacts", offer, described.chunks, self.deadline)
+                chunks = described.chunks
+                publish(server, "/agent/v1/artifacts", offer, chunks, self.deadline, self._record_progress)
                 self.published[full_name] = described.file["sha256"]
 
 

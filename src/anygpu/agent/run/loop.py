@@ -78,11 +78,14 @@ class LoopTask:
 class ProcessEnd:
     """The return code of a process, and the stop request if that is why the process ended."""
 
-    __slots__ = ("return_code", "stop")
+    __slots__ = ("not_uploaded", "return_code", "stop")
 
     def __init__(self, return_code: int | None, stop: StopRequest | None) -> None:
         self.return_code = return_code
         self.stop = stop
+        self.not_uploaded = (
+            ""  # the results of a job that ended by itself for which there was not enough time
+        )
 
 
 class ProcessLoop:

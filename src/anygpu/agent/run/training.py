@@ -112,7 +112,7 @@ class TrainingMonitor:
         """Upload the last checkpoint and the outputs.
 
         The time limit is the grace time for a cancelled job, the time until the machine is taken away for a
-        preempted job, and `deliver_s` otherwise.
+        preempted job, and `deliver_s` otherwise. For a job that ended by itself it is extended while uploads progress.
         """
         stop = end.stop
         deadline = time.monotonic() + self._assignment.deliver_s
@@ -135,8 +135,9 @@ class TrainingMonitor:
             self._started_s,
             self._result_names(),
         )
-        self._wait_for_uploads(deadline)
+        self._wait_for_uploads(deadline, extends=stop is None)
         self._report_upload_problems()
+        self._report_unfinished_uploads(end)
         self._mark_preempted_if_unpublished(end)
 
     def _result_finder(self) -> ResultFinder | None:
@@ -191,16 +192,32 @@ class TrainingMonitor:
         self._uploader().set_deadline(stop.publish_until)
         self._watcher().publish_settled()
 
-    def _wait_for_uploads(self, deadline: float) -> None:
+    def _wait_for_uploads(self, deadline: float, *, extends: bool) -> None:
         uploader = self._uploader()
-        while not uploader.is_idle() and time.monotonic() < deadline and self._orders.rejection is None:
+        while not uploader.is_idle() and self._orders.rejection is None:
+            latest = uploader.progress_at + self._assignment.deliver_s if extends else 0.0
+            if time.monotonic() >= max(deadline, latest):
+                return
             uploader.wait(UPLOAD_POLL_S)
             self._reporter.flush_when_due()
             if self._loop.notice is not None:
-                deadline = min(deadline, self._shorten_deadline(self._loop.notice))
-            order = self._orders.current or {}
-            if order.get("kind") == "cancel":
-                deadline = min(deadline, time.monotonic() + self._assignment.job.grace_s)
+                deadline, extends = min(deadline, self._shorten_deadline(self._loop.notice)), False
+            if self._is_cancelled():
+                deadline, extends = min(deadline, time.monotonic() + self._assignment.job.grace_s), False
+
+    def _is_cancelled(self) -> bool:
+        return (self._orders.current or {}).get("kind") == "cancel"
+
+    def _report_unfinished_uploads(self, end: ProcessEnd) -> None:
+        """Write what is not uploaded into the log. A job that ended by itself is then no success."""
+        names = self._uploader().unfinished()
+        if not names or self._orders.rejection is not None:
+            return
+        listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+        text = self._mask.mask_text(f"there was not enough time to upload {listed}")
+        self._reporter.write_line(text)
+        if end.stop is None and not self._is_cancelled():
+            end.not_uploaded = text
 
     def _shorten_deadline(self, notice: PreemptionNotice) -> float:
         """Set and return an earlier upload deadline: a preemption notice came while results were uploaded."""

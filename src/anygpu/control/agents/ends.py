@@ -10,7 +10,7 @@ from anygpu.events.facts import MemoryUse
 from anygpu.events.types import AttemptEnded, NodeEnded
 from anygpu.store.reports import ReportState
 
-OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
+OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost", "results_missing"}
 REPORTS_ONLY = "agent_lost"  # reports delivered after the agent died: there is nothing to commit
 
 

@@ -1,5 +1,6 @@
 """How the agent describes a file to the server: its size, its hash and its chunks."""
 
+import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -48,3 +49,22 @@ def test_the_commit_of_a_large_upload_may_take_longer() -> None:
         publish(ServerClient(server), "/agent/v1/checkpoints", {}, {"sha": chunk}, float("inf"))
     assert server.paths.count("/agent/v1/checkpoints/c1/commit") == 2
     assert [round(each) for each in server.timeouts_s] == [30, 30, 30, 130]
+
+
+def test_each_chunk_counts_as_progress(tmp_path: Path) -> None:
+    server = AnsweringServer()
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"abcdefgh")
+    chunks = FileDescription(str(path), "model.bin", chunk_bytes=4).chunks
+    plan = {"id": "c1", "uploads": [{"sha256": sha, "url": "http://bucket/x"} for sha in chunks]}
+    server.intercept = lambda path: (200, json.dumps(plan).encode())
+    progress: list[int] = []
+    publish(
+        ServerClient(server),
+        "/agent/v1/checkpoints",
+        {},
+        chunks,
+        float("inf"),
+        lambda: progress.append(len(server.paths)),
+    )
+    assert progress == [2, 3]

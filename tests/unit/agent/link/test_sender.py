@@ -38,6 +38,9 @@ class AnsweringServer(ServerAddress):
     def connect(self) -> AnsweringConnection:
         return AnsweringConnection(self)
 
+    def connect_to(self, url: str) -> AnsweringConnection:
+        return AnsweringConnection(self)
+
     def wait(self, seconds: float) -> None:
         """Return at once, so that tests need no time."""
 

@@ -134,6 +134,17 @@ async def test_a_secret_that_is_not_there_ends_the_attempt_with_that_reason_and_
     assert "HF_TOKEN" in failure.message
 
 
+async def test_a_job_whose_results_could_not_be_uploaded_has_not_succeeded() -> None:
+    server = await Server().submit()
+    await server.claim()
+    end = {"outcome": "results_missing", "exit_code": 0, "message": "no time for model.pt", "last_seq": 0}
+    assert await server.desk.end(KEY, end) == {"ok": True}
+    job = await server.journal.view(SYSTEM, "job")
+    failure = failure_of(job, job.attempts[0])
+    assert failure is not None
+    assert (failure.blame, failure.message) == (Blame.INFRASTRUCTURE, "no time for model.pt")
+
+
 async def test_evidence_is_taken_from_an_attempt_that_is_over_but_commits_are_not() -> None:
     server = await Server().submit()
     await server.claim()

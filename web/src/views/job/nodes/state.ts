@@ -21,6 +21,7 @@ const OUTCOMES: Record<string, string> = {
   timeout: "time limit reached",
   failed_to_start: "could not start",
   lease_lost: "lost contact with the server",
+  results_missing: "results not uploaded",
 };
 /** The message of a machine that was stopped because another one failed. */
 const PEER = "peer";
