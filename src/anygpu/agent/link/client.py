@@ -34,9 +34,8 @@ class RequestRefused(Exception):
         self.status = status
         self.problem = problem
         code = problem.get("code")
-        self.code = (
-            code if isinstance(code, str) else ""
-        )  # of the anygpu server; other programs send none, or a number
+        # Errors of an anygpu server have a text here. Other programs send none, or a number.
+        self.code = code if isinstance(code, str) else ""
         self.retry_after_s = retry_after_s
         super().__init__(
             f"{status} {self.code or problem.get('title', '')} {problem.get('detail', '')}".strip()

@@ -184,9 +184,8 @@ class RelayAddress(ServerAddress):
         self._poll_s = float(ticket.get("poll_s") or POLL_S)
         self._channels = mailbox.channel_names(node)
         self._free = list(range(len(self._channels)))
-        self._unanswered: set[int] = (
-            set()
-        )  # channels whose newest request got no answer; others are preferred
+        # Channels whose newest request got no answer. Others are preferred.
+        self._unanswered: set[int] = set()
         self._session = os.urandom(8).hex()
         self._count = 0
         self._changed = threading.Condition()

@@ -192,9 +192,8 @@ class Spool:
         self._segments: list[SpoolSegment] = []
         self._frames: deque[SpoolFrame] = deque()
         self._pending: list[SpoolFrame] = []
-        self._missing = range(
-            0
-        )  # the numbers of reports that the server has lost and that are not stored here either
+        # The numbers of reports that the server has lost and that are not stored here either.
+        self._missing = range(0)
         self._missing_since = 0
         self._sent_seq = self._stripped_seq = 0
         self.acked = self.last_seq = 0

@@ -83,9 +83,7 @@ class ProcessEnd:
     def __init__(self, return_code: int | None, stop: StopRequest | None) -> None:
         self.return_code = return_code
         self.stop = stop
-        self.not_uploaded = (
-            ""  # the results of a job that ended by itself for which there was not enough time
-        )
+        self.not_uploaded = ""  # which results of a job that ended by itself could not be uploaded in time
 
 
 class ProcessLoop:

@@ -79,7 +79,7 @@ def free_slots(group: NodeGroup, need: Resources) -> int:
     cpus = cpu_share(gpus, need.cpus, group.gpus, group.cpus)
     memory_mib = (
         need.memory_gib * MIB_PER_GIB if need.memory_gib else 1
-    )  # without a request, a job gets some too
+    )  # without a request, it gets some too
     free = [_free_on(node, group.gpu_type, gpus, cpus, memory_mib) for node in group.usable]
     return sum(free) if need.nodes == 1 else sum(count > 0 for count in free) // need.nodes
 

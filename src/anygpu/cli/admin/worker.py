@@ -296,9 +296,7 @@ def _wait_ended(children: "list[subprocess.Popen[bytes]]", received: list[int]) 
             handled = len(received)
             print_message("Stopping the jobs; they save a checkpoint and continue on another worker.")
             for child in children:
-                child.send_signal(
-                    signal.SIGQUIT
-                )  # the cold shutdown of Celery; no effect on an ended process
+                child.send_signal(signal.SIGQUIT)  # the cold shutdown of Celery
         time.sleep(POLL_S)
     return max((child.wait() for child in children), default=0)
 
