@@ -45,6 +45,7 @@ class Reporter:
         self._clock = clock
         self._is_watched = is_watched
         self._output = bytearray()
+        self._is_line_open = False  # the output ends with a part of a line, such as a progress bar
         self._points: list[Point] = []
         self._progress: dict[str, Any] = {}  # every value reported so far
         self._progress_changed = False
@@ -56,6 +57,7 @@ class Reporter:
 
     def write_output(self, data: bytes) -> None:
         self._output += data
+        self._is_line_open = not data.endswith(b"\n") if data else self._is_line_open
         while len(self._output) >= self._frame_bytes:
             self._spool.append_log(bytes(self._output[: self._frame_bytes]))
             del self._output[: self._frame_bytes]
@@ -63,8 +65,9 @@ class Reporter:
         self._schedule_flush()
 
     def write_line(self, text: str) -> None:
-        """Write a message of the agent into the job's log."""
-        self.write_output(f"[anygpu] {text}\n".encode("utf-8", "replace"))
+        """Write a message of the agent into the job's log, on a line of its own."""
+        start = "\n" if self._is_line_open else ""
+        self.write_output(f"{start}[anygpu] {text}\n".encode("utf-8", "replace"))
 
     def add_points(self, points: Sequence[Point]) -> None:
         if not self.has_metrics:

@@ -63,6 +63,16 @@ def test_much_output_is_split_into_frames(reporter: Reporter, spool: Spool) -> N
     assert [header["n"] for header, *_ in decode_frames(spool.batch(2**20)[2])] == [100, 100, 50]
 
 
+def test_a_message_of_the_agent_is_a_line_of_its_own(reporter: Reporter, spool: Spool) -> None:
+    reporter.write_output(b" 50 %\r")
+    reporter.write_line("one")
+    reporter.write_line("two")
+    reporter.flush()
+    body = spool.batch(2**20)[2]
+    output = b"".join(body[start : start + header["n"]] for header, _, start, _ in decode_frames(body))
+    assert output == b" 50 %\r\n[anygpu] one\n[anygpu] two\n"
+
+
 def test_many_points_are_split_into_frames(reporter: Reporter, spool: Spool) -> None:
     reporter.add_points([("loss", step, 1.0, 0.5) for step in range(POINTS_PER_FRAME + 1)])
     reporter.flush()
