@@ -31,26 +31,26 @@ demo: web  ## train a small model, kill it, watch it resume
 test: web  ## all tests but those of the next two targets
 	@$(BIN)/python -m scripts.build_web run test
 	@$(BIN)/python scripts/install_store_emulators.py > /dev/null
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not extended" $(ARGS)
+	@$(BIN)/python -m scripts.run_tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not extended" $(ARGS)
 
 test-extended: web  ## installations, a user's first hour, long scenarios, and random requests to every route
 	@$(BIN)/python -c "from scripts.clusters import ray; ray.ray_program()"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m extended tests/acceptance tests/contracts $(ARGS)
+	@$(BIN)/python -m scripts.run_tests -n $(WORKERS) --dist loadfile -m extended tests/acceptance tests/contracts $(ARGS)
 
 $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py scripts/torchvision_operators.py
 	$(PYTHON) scripts/setup_trainers_venv.py $(TRAINERS)
 	@touch $@
 
 test-trainers: $(VENV)/.installed $(TRAINERS)/.installed  ## the trainers that need torch and other frameworks
-	@$(TRAINERS)/bin/python -m pytest -n 2 --dist loadfile tests/trainers $(ARGS)
+	@$(TRAINERS)/bin/python -m scripts.run_tests -n 2 --dist loadfile tests/trainers $(ARGS)
 
 test-clusters: $(VENV)/.installed $(TRAINERS)/.installed  ## backends of clusters against real engines; root installs these
 	@# Builds and installs them once. If that fails, so does the target for root; for others the tests are skipped.
 	@$(BIN)/python -m scripts.clusters.kubernetes || [ "$$(id -u)" != 0 ]
 	@$(BIN)/python -m scripts.clusters.slurm install || [ "$$(id -u)" != 0 ]
 	@$(BIN)/python -m scripts.clusters.sshd || [ "$$(id -u)" != 0 ]
-	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/clusters $(ARGS)
-	@$(BIN)/python -m pytest -n 2 -m "needs_program and not extended" tests/contracts $(ARGS)
+	@$(BIN)/python -m scripts.run_tests -n 2 --dist loadfile tests/clusters $(ARGS)
+	@$(BIN)/python -m scripts.run_tests -n 2 -m "needs_program and not extended" tests/contracts $(ARGS)
 
 check: $(VENV)/.installed  ## lint, types, import contracts; also of the web app
 	@$(BIN)/ruff format --check src tests bench scripts
