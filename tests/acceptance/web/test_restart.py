@@ -89,7 +89,7 @@ def steps_of(page: Page, metric: str) -> list[int]:
     page.get_by_role("button", name=f"Enlarge {metric}").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Show the points as a table").click()
-    expect(dialog.locator("tbody tr")).to_have_count(STEPS)
+    expect(dialog.locator("tbody tr")).to_have_count(STEPS, timeout=LIMIT_MS)
     heads = dialog.locator("thead th").all_inner_texts()
     column = heads.index("Step")
     rows = dialog.locator("tbody tr").evaluate_all(

@@ -1,7 +1,7 @@
 /** One chart in large, with a table of its points on request. */
 
-import { useState, type ReactNode } from "react";
-import type { ChartContent } from "@/charts/LineChart";
+import { useEffect, useState, type ReactNode } from "react";
+import type { ChartContent, ChartSource } from "@/charts/LineChart";
 import { formatCount, formatValue } from "@/lib/format";
 import { absoluteTime } from "@/lib/time";
 import { Button } from "@/ui/Button";
@@ -10,33 +10,48 @@ import { Dialog } from "@/ui/Dialog";
 interface ChartDialogProps {
   name: string;
   onClose: () => void;
-  /** Read the lines for the table. */
-  read: () => ChartContent;
+  /** Has the lines for the table. */
+  source: ChartSource;
   lineTitle: string;
   children: ReactNode;
 }
 
 const ROWS = 200;
 
-export function ChartDialog({ name, onClose, read, lineTitle, children }: ChartDialogProps) {
-  const [rows, setRows] = useState<PointRow[] | null>(null);
+export function ChartDialog({ name, onClose, source, lineTitle, children }: ChartDialogProps) {
+  const [table, setTable] = useState<Table | null>(null);
+  useEffect(() => {
+    if (table === null || table.isComplete) return;
+    return source.subscribe(() => setTable(readTable(source)));
+  }, [table, source]);
   return (
     <Dialog open wide title={name} onClose={onClose}>
       {children}
       <div className="row">
         <Button
-          onClick={() => setRows(rows === null ? pointRows(read()) : null)}
-          aria-expanded={rows !== null}
+          onClick={() => setTable(table === null ? readTable(source) : null)}
+          aria-expanded={table !== null}
         >
-          {rows === null ? "Show the points as a table" : "Hide the table"}
+          {table === null ? "Show the points as a table" : "Hide the table"}
         </Button>
         <span className="t3 small pointer-hint">
           Drag in the chart to zoom, double-click to show all; or press +, - and 0.
         </span>
       </div>
-      {rows !== null && <PointsTable rows={rows} lineTitle={lineTitle} name={name} />}
+      {table !== null && <PointsTable rows={table.rows} lineTitle={lineTitle} name={name} />}
     </Dialog>
   );
+}
+
+interface Table {
+  rows: PointRow[];
+  /** The points are loaded. The table then stays as it is, so that it can be read. */
+  isComplete: boolean;
+}
+
+function readTable(source: ChartSource): Table {
+  const content = source.read();
+  return { rows: pointRows(content), isComplete: content.state === "ready" };
 }
 
 interface PointRow {

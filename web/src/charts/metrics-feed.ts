@@ -3,7 +3,7 @@
 import { useEffect, useEffectEvent, useMemo, useState, useSyncExternalStore } from "react";
 import { api, unwrap } from "@/api/client";
 import { MetricsStore, type HistoryRequest, type MetricsLoader } from "@/charts/metrics-store";
-import { live } from "@/live/hooks";
+import { live, useReconnected } from "@/live/hooks";
 
 function metricsLoader(job: string): MetricsLoader {
   const path = { ref: job };
@@ -36,6 +36,7 @@ export class MetricsFeed {
 
   stop(): void {
     this.stopped = true;
+    this.store.close();
     this.unfollow?.();
   }
 
@@ -43,6 +44,12 @@ export class MetricsFeed {
     this.state = "loading";
     this.onChange();
     void this.load();
+  }
+
+  /** Load again what could not be loaded. */
+  retryFailed(): void {
+    if (this.state === "failed") this.retry();
+    this.store.retryFailed();
   }
 
   private async load(): Promise<void> {
@@ -98,6 +105,10 @@ class FeedGroup {
     this.notify();
   }
 
+  retryFailed(): void {
+    for (const feed of this.feeds.values()) feed.retryFailed();
+  }
+
   private readonly notify = (): void => {
     this.version += 1;
     for (const listener of this.listeners) listener();
@@ -112,6 +123,7 @@ export function useMetricsFeeds(jobs: readonly FollowedJob[]): ReadonlyMap<strin
   const update = useEffectEvent(() => group.setJobs(jobs));
   useEffect(() => update(), [ids, group]);
   useEffect(() => () => group.setJobs([]), [group]);
+  useReconnected(() => group.retryFailed());
   return useMemo(() => {
     const known = ids.split(",").map((id) => [id, group.get(id)] as const);
     return new Map(known.filter((entry): entry is [string, MetricsFeed] => entry[1] !== undefined));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Schemas } from "@/api/client";
+import { ApiProblem, type Schemas } from "@/api/client";
 import { MetricsStore, type HistoryRequest } from "@/charts/metrics-store";
 
 type Point = [string, number, number, number];
@@ -140,7 +140,32 @@ describe("MetricsStore", () => {
     store.read("a");
     await new Promise((resolve) => setTimeout(resolve, 0));
     fail = false;
-    store.retry("a");
+    store.retryFailed();
+    await server.answerAll();
+    expect(store.read("a").state).toBe("ready");
+  });
+
+  it("loads again by itself after a temporary failure, with growing pauses", async () => {
+    const server = new TestServer();
+    const later: { run: () => void; ms: number }[] = [];
+    let fail = true;
+    const noAnswer = { title: "", status: 0, code: "unreachable", detail: "", retryable: true };
+    const restarting = {
+      overview: server.overview,
+      history: (request: HistoryRequest) =>
+        fail ? Promise.reject(new ApiProblem(noAnswer)) : server.history(request),
+    };
+    const store = new MetricsStore(restarting, (run, ms) =>
+      ms === 0 ? run() : void later.push({ run, ms }),
+    );
+    const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
+    store.read("a");
+    await settle();
+    later[0]!.run();
+    await settle();
+    expect(later.map((each) => each.ms)).toEqual([2000, 4000]);
+    fail = false;
+    later[1]!.run();
     await server.answerAll();
     expect(store.read("a").state).toBe("ready");
   });

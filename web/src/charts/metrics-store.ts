@@ -5,7 +5,7 @@
  * once, because the server says with each answer up to which point of the attempt it goes.
  */
 
-import type { Schemas } from "@/api/client";
+import { asProblem, type Schemas } from "@/api/client";
 import {
   appendPoint,
   emptyColumns,
@@ -16,6 +16,7 @@ import {
   type NumberedPoint,
   type PointsMessage,
 } from "@/charts/columns";
+import { isTemporary } from "@/live/connection";
 
 export interface MetricSummary {
   name: string;
@@ -57,6 +58,8 @@ export interface MetricsLoader {
 
 const NAMES_PER_REQUEST = 12;
 const POINTS_PER_CHART = 1000;
+const FIRST_RETRY_MS = 2000;
+const LAST_RETRY_MS = 60_000;
 /** Messages that are kept for series whose points are still being loaded. */
 const MAX_WAITING_MESSAGES = 400;
 
@@ -75,12 +78,15 @@ export class MetricsStore {
   private readonly wanted = new Set<string>();
   private waiting: NumberedMessage[] = [];
   private requests = 0;
+  /** Requests in a row that failed. */
+  private failures = 0;
+  private closed = false;
   /** Increases when metrics are added; charts have their own listeners. */
   namesVersion = 0;
 
   constructor(
     private readonly loader: MetricsLoader,
-    private readonly defer: (run: () => void) => void = (run) => void setTimeout(run, 0),
+    private readonly defer: (run: () => void, ms: number) => void = (run, ms) => void setTimeout(run, ms),
   ) {}
 
   /** Load the summaries. Returns the cursor from which live points follow. */
@@ -116,7 +122,7 @@ export class MetricsStore {
     const data = newSeries(null);
     this.series.set(name, data);
     this.wanted.add(name);
-    if (this.wanted.size === 1) this.defer(() => void this.loadWanted());
+    if (this.wanted.size === 1) this.defer(() => void this.loadWanted(), 0);
     return data;
   }
 
@@ -149,6 +155,13 @@ export class MetricsStore {
     }
     this.read(name);
     this.notify(name);
+  }
+
+  /** Request again everything that could not be loaded. */
+  retryFailed(): void {
+    const all = [...this.series, ...this.details];
+    for (const name of new Set(all.filter(([, data]) => data.state === "failed").map(([name]) => name)))
+      this.retry(name);
   }
 
   /** Add live points. */
@@ -219,13 +232,29 @@ export class MetricsStore {
       for (const { attempt, points: added } of this.waiting) {
         names.forEach((name, index) => addPoints(targets[index]!, attempt, added.get(name) ?? []));
       }
-    } catch {
+      this.failures = 0;
+    } catch (error) {
       for (const target of targets) target.state = "failed";
+      if (isTemporary(asProblem(error).body)) this.retryLater(names);
     } finally {
       this.requests -= 1;
       if (this.requests === 0 && this.wanted.size === 0) this.waiting = [];
     }
     for (const name of names) this.notify(name);
+  }
+
+  /** Request points again that could not be loaded for now, e.g. because the server is restarted. */
+  private retryLater(names: readonly string[]): void {
+    const pause = Math.min(FIRST_RETRY_MS * 2 ** this.failures, LAST_RETRY_MS);
+    this.failures += 1;
+    this.defer(() => {
+      if (!this.closed) for (const name of names) this.retry(name);
+    }, pause);
+  }
+
+  /** Load nothing again. */
+  close(): void {
+    this.closed = true;
   }
 
   private notify(name: string): void {

@@ -118,7 +118,7 @@ function RunChart({ name, runs, feeds, view, change, crosshair, enlarged = false
   );
   if (!enlarged) return chart;
   return (
-    <ChartDialog name={name} lineTitle="Run" read={source.read} onClose={() => change({ chart: null })}>
+    <ChartDialog name={name} lineTitle="Run" source={source} onClose={() => change({ chart: null })}>
       {chart}
     </ChartDialog>
   );

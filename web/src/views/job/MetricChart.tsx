@@ -79,7 +79,7 @@ export function EnlargedMetric(props: MetricChartProps) {
   const { name, change, view, crosshair } = props;
   const source = useAttemptSource(props);
   return (
-    <ChartDialog name={name} lineTitle="Attempt" read={source.read} onClose={() => change({ chart: null })}>
+    <ChartDialog name={name} lineTitle="Attempt" source={source} onClose={() => change({ chart: null })}>
       <LineChart
         tall
         id={`${name} enlarged`}
