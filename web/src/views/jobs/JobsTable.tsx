@@ -1,5 +1,6 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState, type CSSProperties, type ReactNode } from "react";
+import { isEditable } from "@/app/shortcuts";
 import { formatCount } from "@/lib/format";
 import { useIsSmall } from "@/lib/useIsSmall";
 import { Button } from "@/ui/Button";
@@ -71,7 +72,11 @@ export function JobsTable(props: JobsTableProps) {
     if (wantsMore) onMore();
   }, [wantsMore, items.length, onMore]);
   const rowToFocus = useRef<CurrentRow | null>(null);
+  const shownRow = useRef(current);
   useEffect(() => {
+    // A table that is drawn anew, e.g. for another search, leaves the focus where it is.
+    if (current === shownRow.current) return;
+    shownRow.current = current;
     const index = items.findIndex((item) => item.kind === "job" && item.job.id === current?.id);
     if (index >= 0) virtualizer.scrollToIndex(index, { align: "auto" });
     rowToFocus.current = current;
@@ -80,6 +85,7 @@ export function JobsTable(props: JobsTableProps) {
   }, [current]);
   // The focus moves with the current row, which may be drawn only after the scroll: Enter and Tab act from there.
   useEffect(() => {
+    if (isEditable(document.activeElement)) rowToFocus.current = null;
     if (rowToFocus.current === null) return;
     const link = body.current?.querySelector<HTMLElement>(`tr[data-job="${rowToFocus.current.id}"] a[href]`);
     if (link == null) return;
