@@ -65,12 +65,14 @@ def test_after_a_gap_the_agent_sends_the_expected_report(play: Play) -> None:
 
 def test_a_server_that_lost_acknowledged_reports_gets_the_rest_and_the_end(play: Play) -> None:
     """Its database was restored from a backup, for example."""
-    agent = play({"code": COUNTING})
+    pause = "    while i == 100 and not os.path.exists('go'): time.sleep(0.02)\n"
+    agent = play({"code": f"import os\n{COUNTING}{pause}"})
     agent.start()
     agent.server.wait_for(lambda: len(agent.server.log) > 50)
     with agent.server.changed:
         agent.server.expected = 1
         agent.server.log.clear()
+    (agent.directory / "work" / "go").touch()
     assert agent.finish() == 0
     assert bytes(agent.server.log) == COUNTED, "what it had lost was still on the agent's disk"
     assert agent.server.end is not None

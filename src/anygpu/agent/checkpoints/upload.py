@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 256 * 2**20
 MAX_ROUNDS = 5
-COMMIT_TIMEOUT_S = 30.0
+COMMIT_TIMEOUT_S, MAX_COMMIT_TIMEOUT_S = 30.0, 1800.0
 VERIFIED_BYTES_PER_S = 25_000_000  # at least, when the server reads an upload back from its store
 
 
@@ -129,10 +129,11 @@ def publish(
     POSTs `offer`, a description of the files, to `path`. The server answers with signed URLs for the chunks
     that it does not have yet; these chunks are uploaded, then the upload is committed. If a URL has expired
     or the server still lacks a chunk, everything starts again with a new POST. Stops at `until` (monotonic
-    clock). Calls `on_progress` after each chunk.
+    clock). Calls `on_progress` after each chunk and before the commit.
     """
     refusal = RequestRefused(409, {"code": "incomplete"})
-    timeout_s = COMMIT_TIMEOUT_S + sum(chunk.size for chunk in chunks.values()) / VERIFIED_BYTES_PER_S
+    verified_in_s = sum(chunk.size for chunk in chunks.values()) / VERIFIED_BYTES_PER_S
+    timeout_s = min(COMMIT_TIMEOUT_S + verified_in_s, MAX_COMMIT_TIMEOUT_S)
     for _ in range(MAX_ROUNDS):
         response = retry_until(lambda: server.call("POST", path, offer), until, server.address.wait)
         try:
@@ -140,6 +141,7 @@ def publish(
         except RequestRefused as error:
             refusal = error  # a signed URL may have expired: a new offer returns new URLs
             continue
+        on_progress()
         try:
             commit = partial(server.call, "POST", f"{path}/{response['id']}/commit", {}, timeout_s)
             retry_until(commit, until, server.address.wait)

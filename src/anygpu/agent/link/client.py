@@ -47,6 +47,11 @@ class RequestRefused(Exception):
         return self.status >= 500 or self.status in (408, 425, 429)
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether the refusal is not from an anygpu server, but for example from a proxy."""
+        return not self.code and not self.is_transient
+
+    @property
     def is_unknown_agent(self) -> bool:
         """Whether an anygpu server does not know this agent: attempt unknown, or token invalid."""
         return self.status in UNKNOWN_AGENT and bool(self.code)
@@ -163,16 +168,15 @@ class ServerClient:
         if response.status in UNAVAILABLE and self.address.has_others:
             retry_after_s = 0.0  # the next request goes to another server
         refusal = RequestRefused(response.status, content, retry_after_s)
-        is_left = response.status in UNKNOWN_AGENT and not self.address.is_rejected_by_all(url)
-        if not refusal.code and not refusal.is_transient:
-            self._connection.fail()
-            return Unreachable(
-                f"{url} answered {response.status}, but not as an anygpu server does. Check the address, and the "
-                "proxies between this machine and the server"
-            )
-        if is_left:
+        if response.status in UNKNOWN_AGENT and not self.address.is_rejected_by_all(url):
             self._connection.fail()
             return Unreachable(f"the server at {url} does not know this agent ({refusal}); another is asked")
+        if response.status == 404 and refusal.is_foreign:
+            self._connection.fail()
+            return Unreachable(
+                f"{url} answered 404, but not as an anygpu server does. Check the address, and the proxies between "
+                "this machine and the server"
+            )
         return refusal
 
 

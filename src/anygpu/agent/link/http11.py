@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 262144
 MAX_HEADERS = 200
+# Seconds without data until the first check, seconds between checks, and how many may fail.
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 UNAVAILABLE = (502, 503, 504)  # the server, or a proxy in front of it, cannot handle requests now
 
 
@@ -203,6 +205,7 @@ class HttpConnection:
         try:
             made = socket.create_connection(target, timeout=min(timeout_s, 10.0))
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(made)
             if address.tls:
                 made = _wrap_tls(made, address.host)
         except OSError as error:
@@ -291,6 +294,14 @@ class HttpConnection:
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
         raise Unreachable("the response has too many headers. Check that no proxy adds headers to it")
+
+
+def _keep_alive(made: socket.socket) -> None:
+    """Let the system check an idle connection, so that no router drops it unnoticed during a long request."""
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _wrap_tls(plain: socket.socket, host: str) -> socket.socket:

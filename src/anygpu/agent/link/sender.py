@@ -100,6 +100,8 @@ class ReportSender:
         try:
             self._send_pending()
         except RequestRefused as refusal:
+            if refusal.is_foreign:
+                raise Unreachable(str(refusal)) from refusal
             self._handle_refusal(refusal)
 
     def _send_pending(self) -> None:

@@ -40,6 +40,7 @@ class ChannelState:
     __slots__ = (
         "abandoned",
         "answered",
+        "handled",
         "handled_since",
         "has_failed",
         "in_work",
@@ -59,6 +60,7 @@ class ChannelState:
         self.handled_since: float | None = None  # when the handling of the request in work began
         self.is_answering = False  # the answer to the request in work is being written
         self.abandoned: ChannelState | None = None  # of the request before, if the agent gave it up
+        self.handled = ""  # the id of the request whose answer was tried to write
         self.answered: str | None = None  # the id of the request that was answered last; None: not known
         self.rechecks = 0
         self.has_failed = False  # the last try to relay a message, so that a long failure is reported once
@@ -226,6 +228,8 @@ class RelayPump:
             if self._channels.get(key) is not state:
                 return  # the agent waits for the answer to a newer request
             state.is_answering = True
+            if state.handled != request.id:  # the agent waits for as long as the handling takes
+                state.handled, state.tried_since = request.id, asyncio.get_running_loop().time()
             if request.expires_at is not None:
                 node = int(key.channel.partition("-")[0])
                 renewed = await self._transport.renew(key.mailbox, node, request.expires_at)

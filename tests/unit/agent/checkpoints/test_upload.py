@@ -51,7 +51,7 @@ def test_the_commit_of_a_large_upload_may_take_longer() -> None:
     assert [round(each) for each in server.timeouts_s] == [30, 30, 30, 130]
 
 
-def test_each_chunk_counts_as_progress(tmp_path: Path) -> None:
+def test_each_chunk_and_the_beginning_of_the_commit_count_as_progress(tmp_path: Path) -> None:
     server = AnsweringServer()
     path = tmp_path / "model.bin"
     path.write_bytes(b"abcdefgh")
@@ -67,4 +67,4 @@ def test_each_chunk_counts_as_progress(tmp_path: Path) -> None:
         float("inf"),
         lambda: progress.append(len(server.paths)),
     )
-    assert progress == [2, 3]
+    assert progress == [2, 3, 3]

@@ -190,10 +190,26 @@ def test_a_server_that_lost_reports_gets_the_later_ones(
     assert server.log.endswith(b"are missing here, because the server has lost them]\nkept\nnew\n")
 
 
-def test_an_answer_that_is_not_from_an_anygpu_server_is_a_failed_request(server: AnsweringServer) -> None:
-    server.intercept = lambda path: (400, PAGE)
-    with pytest.raises(Unreachable, match="answered 400, but not as an anygpu server"):
+def test_a_404_that_is_not_from_an_anygpu_server_is_a_failed_request(server: AnsweringServer) -> None:
+    server.intercept = lambda path: (404, PAGE)
+    with pytest.raises(Unreachable, match="answered 404, but not as an anygpu server"):
         ServerClient(server).call("POST", "/agent/v1/heartbeat")
-    server.intercept = lambda path: (422, b'{"code": "invalid_report"}')
-    with pytest.raises(RequestRefused, match="invalid_report"):
-        ServerClient(server).call("POST", "/agent/v1/reports")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_foreign"),
+    [
+        (403, PAGE, True),
+        (413, PAGE, True),
+        (422, b'{"code": "invalid_report"}', False),
+        (403, b'{"code": "superseded"}', False),
+    ],
+)
+def test_other_refusals_say_whether_an_anygpu_server_gave_them(
+    server: AnsweringServer, status: int, body: bytes, is_foreign: bool
+) -> None:
+    server.intercept = lambda path: (status, body)
+    with pytest.raises(RequestRefused) as refused:
+        ServerClient(server).call("POST", "/agent/v1/checkpoints")
+    assert refused.value.is_foreign is is_foreign
+    assert not (is_foreign and refused.value.is_rejection)
