@@ -65,6 +65,8 @@ class Offer:
     interconnect: str = ""  # between these machines: ethernet | efa | infiniband | nvlink; empty: unknown
     # Modules of built-in trainers that are not installed there. Empty where the agent installs them.
     missing_modules: tuple[str, ...] = ()
+    # Jobs wait in a queue of the engine, which shares the machines: `free` says only how many jobs it accepts now.
+    has_queue: bool = False
     answered: bool = True  # False: it stands for machines that have not answered; only `wait_reason` is known
 
     @property
@@ -75,6 +77,11 @@ class Offer:
     def is_rented(self) -> bool:
         """Whether using the offer costs money that is otherwise not spent, so that a job needs consent."""
         return self.is_paid and not self.own
+
+    @property
+    def is_shared_by_jobs(self) -> bool:
+        """Whether anygpu shares these machines of the organisation among jobs and projects."""
+        return self.free is not None and not self.is_paid and not self.has_queue
 
     @property
     def is_full(self) -> bool:

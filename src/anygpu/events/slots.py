@@ -61,7 +61,7 @@ def tenant_of(view: JobView) -> TenantKey:
 
 def uses_own_slots(attempt: AttemptView) -> bool:
     """Return whether the attempt uses GPUs or CPUs of the organisation's own machines, which jobs share."""
-    return attempt.offer.free is not None and not attempt.offer.is_paid
+    return attempt.offer.is_shared_by_jobs
 
 
 def held_s(attempt: AttemptView, now_ms: int) -> float:

@@ -39,7 +39,7 @@ class SubmissionLimits:
         if limit is None or offer.is_full or self._clock() - limit.refused_at > FORGET_S:
             return offer
         room = max(1, limit.room) if self._is_old(limit) else limit.room
-        return replace(offer, free=room * nodes, wait_reason=limit.reason)
+        return replace(offer, free=room * nodes, wait_reason=limit.reason, has_queue=True)
 
     def record_refusal(self, offer: Offer, reason: str, *, began_at: float) -> None:
         """Remember that Slurm has refused a job because of the number of jobs.

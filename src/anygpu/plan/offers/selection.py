@@ -168,7 +168,7 @@ def _no_consent_reason(spec: JobSpec, offer: Offer, constraints: JobConstraints)
 def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:
     if offer.is_paid and constraints.paid_wait_reason:
         return constraints.paid_wait_reason
-    if constraints.own_wait_reason and not offer.is_paid and offer.free is not None:
+    if constraints.own_wait_reason and offer.is_shared_by_jobs:
         return constraints.own_wait_reason
     outage = next((reason for name, reason in constraints.outages if name == offer.backend), "")
     return outage or next((reason for key, reason in constraints.cooldowns if key == offer.key), "")

@@ -23,7 +23,11 @@ class Limits(SubmissionLimits):
 def test_a_partition_that_has_refused_no_job_is_not_limited() -> None:
     limits = Limits()
     limits.refuse()
-    assert (limits.apply(GPU, 1).free, limits.apply(GPU, 1).wait_reason) == (0, "too many jobs")
+    limited = limits.apply(GPU, 1)
+    assert (limited.free, limited.wait_reason) == (0, "too many jobs")
+    assert not limited.is_shared_by_jobs, (
+        "no job is preempted, and no quota counts, for a place in Slurm's queue"
+    )
     assert limits.apply(OTHER, 1) == OTHER
 
 
