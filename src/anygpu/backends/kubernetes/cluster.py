@@ -26,7 +26,9 @@ ALL_NAMESPACES = "*"
 MAX_REQUESTS = (
     14  # at the same time; the client keeps 20 connections open, and watches and lists use some of them
 )
-ADMISSION_REFUSAL = "denied the request"  # by a webhook of the cluster, which has nothing to do with rights
+REFUSED_STATUS = (400, 403, 405, 406, 413, 415, 422)
+# By a webhook or a policy of the cluster, which has nothing to do with rights.
+ADMISSION_REFUSALS = ("denied the request", "denied request")
 PAGE_OBJECTS = 250  # of a list; the event loop waits while a page is decoded
 
 
@@ -266,12 +268,12 @@ def translate_status(what: str, code: int, message: str, *, is_write: bool) -> E
         )
     if code == 403 and "exceeded quota" in message:
         return NoQuota(f"The quota of the namespace does not allow to {what}: {message}")
-    if code == 403 and ADMISSION_REFUSAL not in message:
+    if code == 403 and not any(text in message for text in ADMISSION_REFUSALS):
         return AccessDenied(
             f"The backend may not {what}: {message}",
             hint="Apply deploy/kubernetes/rbac.yaml, and run `anygpu backend check`.",
         )
-    if code in (400, 403, 422):
+    if code in REFUSED_STATUS:
         return LaunchRefused(
             f"The cluster refused to {what}: {message}", hint="Correct the options of the backend or the job."
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from anygpu.backends.contract import Backend, LaunchRequest, MachineState, Observation, SupportsDelivery
 from anygpu.backends.health import NO_HEALTH_RECORDER, HealthRecorder, RequestKind
 from anygpu.backends.relay.contract import find_relay
+from anygpu.backends.vm.provider import OutcomeUnknown
 from anygpu.control.agents.addresses import order_for_attempt
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.clock import Clock, Randomness
@@ -12,13 +13,16 @@ from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.decide import events_due, should_hold
 from anygpu.control.reconcile.observation import AttemptObservation, AttemptTracker
 from anygpu.control.reconcile.verdict import launch_failure
-from anygpu.errors import LaunchError, describe_error
+from anygpu.errors import AnygpuError, LaunchError, describe_error
 from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptLaunched, Event
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.reports import Reports, ReportState, report_number
 from anygpu.store.scope import SYSTEM
+
+# What a backend may raise if the outcome of a launch is unknown. Everything else is a fault of the backend or the job.
+EXPECTED_ERRORS = (AnygpuError, OutcomeUnknown, OSError)
 
 
 class AttemptReconciler:
@@ -136,6 +140,7 @@ class AttemptReconciler:
             self._health.record(backend, RequestKind.LAUNCH, str(error))
         except Exception as error:  # noqa: BLE001  after any other error the outcome is unknown
             tracker.launch_failures += 1
+            tracker.launch_is_broken = not isinstance(error, EXPECTED_ERRORS)
             tracker.record_probe(None, describe_error(error), self._clock.monotonic())
             self._health.record(backend, RequestKind.LAUNCH, describe_error(error))
         else:

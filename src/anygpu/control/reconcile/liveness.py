@@ -32,7 +32,8 @@ def detect_loss(
     if observed.launch_failures >= policy.max_launch_tries:
         text = f"the provider did not answer {observed.launch_failures} requests to start the machine"
         cause = f": {observed.probe.detail}" if observed.probe is not None and observed.probe.detail else ""
-        return Failure(code=LAUNCH_UNKNOWN_CODE, message=f"{text}{cause}", blame=Blame.LAUNCH)
+        code = "launch_error" if observed.launch_is_broken else LAUNCH_UNKNOWN_CODE
+        return Failure(code=code, message=f"{text}{cause}", blame=Blame.LAUNCH)
     return _loss_by_provider(attempt, observed, policy) or _loss_by_silence(attempt, observed, policy)
 
 

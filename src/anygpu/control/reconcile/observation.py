@@ -42,6 +42,9 @@ class AttemptObservation:
     billed_s: float = 0  # since billing may have begun
     held_s: float = 0  # since the hold began
     launch_failures: int = 0  # launch calls with an unknown outcome
+    launch_is_broken: bool = (
+        False  # the last one failed with an error that no answer of the provider explains
+    )
     refusal: Failure | None = None  # why the provider refused the launch
     terminated: bool = False  # whether a call to terminate has succeeded
     unreachable: str = ""  # why its backend cannot be called
@@ -101,6 +104,7 @@ class AttemptTracker:
     stop_requested_since: float | None = None
     training_since: float | None = None
     launch_failures: int = 0
+    launch_is_broken: bool = False
     refusal: Failure | None = None
     terminated: bool = False
     delivery_tries: int = 0
@@ -243,6 +247,7 @@ class AttemptTracker:
             stop_requested_s=_since(self.stop_requested_since, now),
             training_s=_since(self.training_since, now),
             launch_failures=self.launch_failures,
+            launch_is_broken=self.launch_is_broken,
             refusal=self.refusal,
             terminated=self.terminated,
             unreachable=self.unreachable,

@@ -31,6 +31,7 @@ LAUNCH_FAILURES = {
     "cluster_access": "refused: missing rights in the cluster",
     "never_started": "the machine never started",
     "launch_unknown": "the provider did not answer",
+    "launch_error": "the backend failed to start the machine",
     "backend_missing": "the backend is not configured",
     "backend_unavailable": "the backend could not be reached",
 }

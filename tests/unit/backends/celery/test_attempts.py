@@ -32,6 +32,7 @@ def count_stats(attempts: WorkerAttempts, monkeypatch: pytest.MonkeyPatch) -> in
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", counted)
+        patch.setattr("anygpu.agent.host.processes.processes_by_attempt", dict)  # agents of other tests
         assert attempts.listed() == []
     return count
 

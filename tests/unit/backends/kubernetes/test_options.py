@@ -135,7 +135,10 @@ def test_errors_of_the_api_server_say_what_to_do() -> None:
     assert "Create the namespace" in missing.hint
     expired = translate_status("list pods", 401, "Unauthorized", is_write=False)
     assert isinstance(expired, CredentialsRefused)
-    webhook = 'admission webhook "x" denied the request: no limits'
-    denied_by_webhook = translate_status("create the Job x", 403, webhook, is_write=True)
-    assert isinstance(denied_by_webhook, LaunchRefused)
-    assert denied_by_webhook.code == "launch_refused"
+    for denial in (
+        'admission webhook "x" denied the request: no limits',
+        "jobs \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no limits",
+    ):
+        by_admission = translate_status("create the Job x", 403, denial, is_write=True)
+        assert isinstance(by_admission, LaunchRefused)
+        assert by_admission.code == "launch_refused"

@@ -42,6 +42,12 @@ def probe(state: MachineState, **observed: Any) -> Probe:
             Blame.LAUNCH,
         ),
         ([launching()], {"launch_failures": POLICY.max_launch_tries}, "launch_unknown", Blame.LAUNCH),
+        (
+            [launching()],
+            {"launch_failures": POLICY.max_launch_tries, "launch_is_broken": True},
+            "launch_error",
+            Blame.LAUNCH,
+        ),
         (launched(), {"state_s": NEVER_S, "silent_probes": PROBES}, "never_started", Blame.LAUNCH),
         (training(), {"silent_s": NEVER_S, "silent_probes": PROBES}, "silent", Blame.INFRASTRUCTURE),
         (training(), {"probe": probe(MachineState.GONE)}, "machine_lost", Blame.INFRASTRUCTURE),
