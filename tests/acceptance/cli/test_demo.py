@@ -13,6 +13,7 @@ from tests.acceptance.cli.conftest import Shell
 from tests.acceptance.cli.test_follow import exit_code, shown_until, start
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_the_demo_resumes_elsewhere_after_a_preemption_and_the_bills_agree(alone: Shell) -> None:
     before = set(Path(tempfile.gettempdir()).glob("anygpu-demo-*"))

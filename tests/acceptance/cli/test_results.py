@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from tests.acceptance.cli.conftest import Shell
 
 from anygpu.testing.servers.ssh_host import SshTestHost
@@ -121,6 +122,7 @@ def test_a_result_over_the_limit_is_named_in_the_log(alone: Shell) -> None:
     assert not (alone.directory / "big.bin").exists()
 
 
+@pytest.mark.extended
 def test_an_interrupted_download_is_continued_by_fetch(anygpu: Shell) -> None:
     anygpu.write("t.py", "for n in range(300): open(f'r{n}.bin', 'wb').write(bytes([n % 256]) * 1000)")
     running = anygpu.start("run", "--snapshot", "t.py", stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -107,6 +107,7 @@ async def test_a_dead_agent_of_one_node_stops_all_and_all_resume(server: Server,
         assert (await lab.result(job_id))["sum"] == expected_sum(2, 20)
 
 
+@pytest.mark.extended
 async def test_a_restarted_server_finds_its_gang_again(server: Server, tmp_path: Path) -> None:
     async with open_host_group(server, tmp_path, 2) as lab:
         job_id = await lab.submit(2)
