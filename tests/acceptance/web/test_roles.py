@@ -1,5 +1,6 @@
 """A viewer is offered no action that the server would refuse."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from urllib.parse import urlsplit
@@ -140,13 +141,23 @@ def press_dialog(page: Page, reopen: Callable[[], bool]) -> None:
     if not dialog.is_visible():
         return
     for name in names_of(dialog.get_by_role("button")):
-        button = dialog.get_by_role("button", name=name, exact=True).first
+        button = dialog.get_by_role("button", name=match_name(name), exact=True).first
         if not button.is_visible() and not reopen():
             return
         for field in dialog.locator(FIELDS).all():
             field.fill("x")
         if button.is_visible() and button.is_enabled():
             button.click()
+
+
+def match_name(name: str) -> str | re.Pattern[str]:
+    """Return what finds a button by its name, although a time in it, such as "38 s ago", changes meanwhile."""
+    if not name.endswith((" ago", "just now")):
+        return name
+    words = " ".join(name.split())
+    return re.compile(
+        f"^{re.escape(re.sub('(just now|([0-9]+ [smhd] )+ago)$', '', words))}(just now|.* ago)$"
+    )
 
 
 def open_dialog(page: Page) -> Locator:
