@@ -171,12 +171,13 @@ class ServerClient:
         if response.status in UNKNOWN_AGENT and not self.address.is_rejected_by_all(url):
             self._connection.fail()
             return Unreachable(f"the server at {url} does not know this agent ({refusal}); another is asked")
-        if response.status == 404 and refusal.is_foreign:
-            self._connection.fail()
-            return Unreachable(
-                f"{url} answered 404, but not as an anygpu server does. Check the address, and the proxies between "
-                "this machine and the server"
-            )
+        if response.status in UNKNOWN_AGENT and refusal.is_foreign:
+            self._connection.fail()  # the next request goes to another server, if there is one
+            if response.status != 403:
+                return Unreachable(
+                    f"{url} answered {response.status}, but not as an anygpu server does. Check the address, and the "
+                    "proxies between this machine and the server"
+                )
         return refusal
 
 

@@ -190,9 +190,10 @@ def test_a_server_that_lost_reports_gets_the_later_ones(
     assert server.log.endswith(b"are missing here, because the server has lost them]\nkept\nnew\n")
 
 
-def test_a_404_that_is_not_from_an_anygpu_server_is_a_failed_request(server: AnsweringServer) -> None:
-    server.intercept = lambda path: (404, PAGE)
-    with pytest.raises(Unreachable, match="answered 404, but not as an anygpu server"):
+@pytest.mark.parametrize("status", [401, 404])
+def test_an_unknown_agent_is_rejected_only_by_an_anygpu_server(server: AnsweringServer, status: int) -> None:
+    server.intercept = lambda path: (status, PAGE)
+    with pytest.raises(Unreachable, match=f"answered {status}, but not as an anygpu server"):
         ServerClient(server).call("POST", "/agent/v1/heartbeat")
 
 
